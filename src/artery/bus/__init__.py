@@ -1,0 +1,1 @@
+"""The durable log in the middle: streams, positions, groups, dead letters."""

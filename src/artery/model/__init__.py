@@ -1,0 +1,1 @@
+"""What the data is: events, series, tickers, channels, periods. Pure; no input or output."""

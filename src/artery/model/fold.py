@@ -1,0 +1,79 @@
+"""Trades into candles, as a pure function: any order, any duplication, the same result."""
+
+from collections.abc import Iterable
+from decimal import Decimal
+
+import msgspec
+
+from artery.model.events import Candle, Trade
+from artery.model.periods import Period
+
+Place = tuple[int, int, int]
+"""Where a trade stands among its market's: (ts, epoch, seq)."""
+
+
+class Bar(msgspec.Struct, frozen=True):
+    """What some trades of one market amount to; `first` and `last` decide open and close when bars join."""
+
+    first: Place
+    last: Place
+    o: Decimal
+    h: Decimal
+    l: Decimal  # noqa: E741
+    c: Decimal
+    v: Decimal
+    n: int
+
+
+def bar(trade: Trade) -> Bar:
+    """One trade as a bar."""
+    place = (trade.ts, trade.epoch, trade.seq)
+    return Bar(place, place, trade.px, trade.px, trade.px, trade.px, trade.sz, 1)
+
+
+def join(a: Bar, b: Bar) -> Bar:
+    """Two bars of different trades as one; order does not matter."""
+    return Bar(
+        first=min(a.first, b.first),
+        last=max(a.last, b.last),
+        o=a.o if a.first <= b.first else b.o,
+        h=max(a.h, b.h),
+        l=min(a.l, b.l),
+        c=a.c if a.last >= b.last else b.c,
+        v=a.v + b.v,
+        n=a.n + b.n,
+    )
+
+
+def bars(trades: Iterable[Trade], period: Period) -> dict[tuple[str, str, int], Bar]:
+    """The bar of each (provider, coin, start), with each trade counted once."""
+    result: dict[tuple[str, str, int], Bar] = {}
+    seen: set[tuple[str, str, int, str]] = set()
+    for trade in trades:
+        name = (trade.provider, trade.coin, trade.ts, trade.tid)
+        if name in seen:
+            continue
+        seen.add(name)
+        key = (trade.provider, trade.coin, period.start(trade.ts))
+        old = result.get(key)
+        result[key] = bar(trade) if old is None else join(old, bar(trade))
+    return result
+
+
+def candle(key: tuple[str, str, int], period: Period, bar: Bar, *, event_ts: int, closed: bool = False) -> Candle:
+    """The bar as a candle, without a place in its series yet."""
+    provider, coin, start_ts = key
+    return Candle(
+        provider=provider,
+        coin=coin,
+        period=period,
+        start_ts=start_ts,
+        o=bar.o,
+        h=bar.h,
+        l=bar.l,
+        c=bar.c,
+        v=bar.v,
+        n=bar.n,
+        closed=closed,
+        event_ts=event_ts,
+    )

@@ -1,0 +1,1 @@
+"""Venues: pure parsing of what they say, one shared socket that stays connected, and a simulated venue."""

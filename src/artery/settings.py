@@ -1,0 +1,192 @@
+"""Every setting, with its default and its meaning beside it: `ART_<SECTION>_<NAME>` sets it."""
+
+import dataclasses
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from artery.errors import BadSetting
+
+_TRUE, _FALSE = ("true", "on", "yes", "1"), ("false", "off", "no", "0")
+
+
+def _setting(default: Any, doc: str, *, secret: bool = False) -> Any:
+    return field(default=default, metadata={"doc": doc, "secret": secret})
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    dir: str = _setting("data", "folder for everything that Artery keeps; each venue has a folder of its own in it")
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    level: str = _setting("info", "debug, info, warning or error")
+    json: bool = _setting(False, "write log lines as JSON")
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    workers: bool = _setting(True, "off starts no feed in this process")
+
+
+@dataclass(frozen=True, slots=True)
+class Bus:
+    url: str = _setting("", "where the log is: empty for SQLite in the data folder, or sqlite:///path", secret=True)
+    base: str = _setting("md_stream", "first part of every stream's name")
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    url: str = _setting("", "where pub/sub and the leader lock are: empty for in this process", secret=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    url: str = _setting("", "where small shared state is: empty for SQLite in the data folder", secret=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Ingest:
+    provider: str = _setting("sim", "the venue: sim or hyperliquid_perp")
+    markets: tuple[str, ...] = _setting(
+        ("BTC", "ETH", "SOL", "HYPE", "DOGE", "XRP"), "markets to follow, separated by commas"
+    )
+    books_per_s: float = _setting(10.0, "order books kept a second and market; newest wins")
+    grace_s: float = _setting(1.0, "how long a trade may be on its way before candles close over it")
+    lock_ttl_s: float = _setting(30.0, "how long a feed without a sign of life keeps its leader lock")
+    history_days: float = _setting(3.0, "how much of the past is fetched at the first start")
+
+
+@dataclass(frozen=True, slots=True)
+class Sim:
+    port: int = _setting(8091, "port of the simulated venue; 0 takes a free one")
+    seed: int = _setting(7, "the same seed gives the same market")
+    trades_per_s: float = _setting(30.0, "trades a second over all markets")
+
+
+@dataclass(frozen=True, slots=True)
+class Venue:
+    ws_url: str = _setting("", "WebSocket of the venue, if not its usual one")
+    rest_url: str = _setting("", "REST address of the venue, if not its usual one")
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    master: str = _setting("local[2]", "Spark's master")
+    trigger_ms: int = _setting(500, "time between micro-batches of the candle query")
+    store_s: float = _setting(10.0, "time between commits to the lake")
+    heap_mb: int = _setting(640, "memory of the driver's Java heap")
+    batch_max: int = _setting(100_000, "trades in one micro-batch, at most")
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    host: str = _setting("127.0.0.1", "address that HTTP and WebSocket listen on")
+    port: int = _setting(8080, "port of HTTP and WebSocket; 0 takes a free one")
+    origins: tuple[str, ...] = _setting((), "further Origins whose pages may connect, separated by commas")
+    hosts: tuple[str, ...] = _setting((), "further Host names that the gateway answers to, separated by commas")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All of it, frozen; made once at start and handed down."""
+
+    data: Data = Data()
+    log: Log = Log()
+    stream: Stream = Stream()
+    bus: Bus = Bus()
+    live: Live = Live()
+    store: Store = Store()
+    ingest: Ingest = Ingest()
+    sim: Sim = Sim()
+    venue: Venue = Venue()
+    pipeline: Pipeline = Pipeline()
+    gateway: Gateway = Gateway()
+
+    @property
+    def simulated(self) -> bool:
+        return self.ingest.provider == "sim"
+
+    @property
+    def folder(self) -> Path:
+        """This venue's own folder: simulated and real data are never mixed."""
+        return Path(self.data.dir).expanduser().absolute() / self.ingest.provider
+
+    def bus_url(self) -> str:
+        return self.bus.url or f"sqlite:///{self.folder}/bus.db"
+
+    def store_url(self) -> str:
+        return self.store.url or f"sqlite:///{self.folder}/store.db"
+
+    def rows(self) -> Iterator[tuple[str, Any, Any, str, bool]]:
+        """(name, value, default, doc, secret) of each setting."""
+        for section in dataclasses.fields(self):
+            group = getattr(self, section.name)
+            for item in dataclasses.fields(group):
+                name = f"ART_{section.name}_{item.name}".upper()
+                yield (
+                    name,
+                    getattr(group, item.name),
+                    item.default,
+                    item.metadata["doc"],
+                    item.metadata["secret"],
+                )
+
+    def environment(self) -> dict[str, str]:
+        """The variables that give another process the same settings."""
+        return {name: as_text(value) for name, value, default, _, _ in self.rows() if value != default}
+
+    def with_(self, **sections: Mapping[str, Any]) -> "Settings":
+        """A copy with some values changed: `with_(gateway={"port": 0})`."""
+        changed = {name: dataclasses.replace(getattr(self, name), **values) for name, values in sections.items()}
+        return dataclasses.replace(self, **changed)
+
+
+def load(environ: Mapping[str, str]) -> Settings:
+    """The settings that these environment variables ask for; an unknown `ART_` name is refused."""
+    defaults = {name: default for name, _, default, _, _ in Settings().rows()}
+    values: dict[str, dict[str, Any]] = {}
+    for name, text in environ.items():
+        if not name.startswith("ART_"):
+            continue
+        if name not in defaults:
+            near = difflib.get_close_matches(name, defaults, n=1)
+            hint = f"; did you mean {near[0]}?" if near else "; `artery settings` lists all of them"
+            raise BadSetting(f"{name} is not a setting{hint}")
+        section, item = name.removeprefix("ART_").lower().split("_", 1)
+        values.setdefault(section, {})[item] = _parse(name, text, defaults[name])
+    return Settings().with_(**values)
+
+
+def as_text(value: Any) -> str:
+    """A value as it is written in the environment."""
+    if isinstance(value, tuple):
+        return ",".join(value)
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+def _parse(name: str, text: str, default: Any) -> Any:
+    try:
+        if isinstance(default, bool):
+            return _parse_bool(text)
+        if isinstance(default, tuple):
+            return tuple(part.strip() for part in text.split(",") if part.strip())
+        value = type(default)(text)
+    except ValueError:
+        wanted = {bool: "on or off", int: "a whole number", float: "a number"}[type(default)]
+        raise BadSetting(f"{name} must be {wanted}, not {text!r:.40}") from None
+    if isinstance(value, (int, float)) and not 0 <= value < float("inf"):
+        raise BadSetting(f"{name} must not be below zero or without end, not {text!r:.40}")
+    return value
+
+
+def _parse_bool(text: str) -> bool:
+    lowered = text.strip().lower()
+    if lowered not in _TRUE + _FALSE:
+        raise ValueError(text)
+    return lowered in _TRUE

@@ -1,0 +1,1 @@
+"""Small shared state: keys, leases, demand, sessions, marks."""

@@ -1,0 +1,1 @@
+"""The ZeroMQ protocol: envelope, type ids, topics and protobuf messages."""
