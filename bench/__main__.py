@@ -1,0 +1,31 @@
+"""`python -m bench [--only start,live]`: measure, show a table, write bench/out/latest.json."""
+
+import argparse
+import asyncio
+import sys
+
+from bench import live, start
+from bench.rows import Row, keep, show
+
+PARTS = {"start": start.measure, "live": live.measure}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="bench")
+    parser.add_argument("--only", default="", help=f"parts, separated by commas: {','.join(PARTS)}")
+    wanted = [name for name in parser.parse_args().only.split(",") if name] or list(PARTS)
+    unknown = [name for name in wanted if name not in PARTS]
+    if unknown:
+        print(f"bench: no part is called {unknown[0]}; there are {', '.join(PARTS)}", file=sys.stderr)
+        return 2
+    rows: list[Row] = []
+    for name in wanted:
+        print(f"measuring {name} …", file=sys.stderr, flush=True)
+        rows += asyncio.run(PARTS[name]())
+        keep(rows)
+    show(rows)
+    return 0 if all(item.ok for item in rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
