@@ -57,7 +57,7 @@ class Running:
                 async with Artery(self.url, self.key) as artery:
                     await artery.markets()
                 return
-            except Exception:  # noqa: BLE001 (not up yet: ask again until the time is over)
+            except Exception:  # not up yet: ask again until the time is over
                 await asyncio.sleep(0.05)
         raise SystemExit("the gateway did not open in time")
 
