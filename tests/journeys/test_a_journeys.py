@@ -1,0 +1,131 @@
+"""A venue's trades reach a client, the chart's history and the lake, through all of Artery."""
+
+import asyncio
+
+import httpx
+import pytest
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+
+from artery.client import Artery, Gap, history
+from artery.errors import BadInput, NotAllowed, Unavailable, UnknownChannel
+from artery.lake.reads import Lake
+from artery.model.events import Book, Candle, Trade
+from bench.running import Running
+from tests.journeys.waiting import until
+
+
+async def test_trades_books_and_candles_reach_a_client_in_order(artery: Running) -> None:
+    seen: dict[type, int] = {}
+    last = 0
+    async with asyncio.timeout(120), Artery(artery.url, artery.key) as client:
+        async for event in client.stream("SIM:BTC"):
+            seen[type(event)] = seen.get(type(event), 0) + 1
+            if isinstance(event, Trade):
+                assert last == 0 or event.seq == last + 1
+                last = event.seq
+            if seen.get(Trade, 0) > 5 and seen.get(Book) and seen.get(Candle, 0) > 2:
+                break
+    assert Gap not in seen
+
+
+async def test_the_chart_has_a_past_at_once(artery: Running) -> None:
+    async with Artery(artery.url, artery.key) as client:
+
+        async def day() -> int:
+            return int((await client.history("SIM:ETH", "1m", since="1d")).num_rows)
+
+        assert await until("a day of minutes", lambda: _at_least(day, 1_400), within_s=60) >= 1_400
+        hours = await client.history("SIM:ETH", "1h", since="2d")
+        starts = hours.column("start").to_pylist()
+        assert starts == sorted(set(starts))
+        assert len(starts) >= 40
+
+
+async def _at_least(count: object, wanted: int) -> int:
+    found = await count()  # type: ignore[operator]
+    return found if found >= wanted else 0
+
+
+async def test_history_reads_the_same_from_plain_code(artery: Running) -> None:
+    table = await asyncio.to_thread(history, artery.url, artery.key, "SIM:BTC", "5m", "6h")
+    frame = table.to_pandas()
+    assert list(frame["start"]) == sorted(frame["start"])
+    assert len(frame) >= 60
+
+
+async def test_trades_and_candles_are_in_the_lake(artery: Running) -> None:
+    lake = Lake(artery.folder / "sim")
+
+    async def rows() -> int:
+        trades = await asyncio.to_thread(lake.trades, "SIM:BTC", 0, 2**42, 1_000)
+        candles = await asyncio.to_thread(lake.candles, "SIM:BTC", 60, 0, 2**42, 1_000)
+        return min(trades.num_rows, candles.num_rows)
+
+    assert await until("rows in the lake", rows)
+
+
+async def test_a_client_without_the_right_key_is_told_so(artery: Running) -> None:
+    for key in ("", "art_live_nobody.secret", "nonsense"):
+        async with Artery(artery.url, key) as client:
+            with pytest.raises(NotAllowed):
+                await anext(client.stream("SIM:BTC"))
+            with pytest.raises(NotAllowed):
+                await client.history("SIM:BTC")
+
+
+async def test_wrong_names_and_places_are_said_in_one_sentence(artery: Running) -> None:
+    async with Artery(artery.url, artery.key) as client:
+        with pytest.raises(UnknownChannel):
+            await anext(client.stream("SIM:NOPE"))
+        with pytest.raises(BadInput):
+            await client.history("SIM:BTC", "1w")
+    async with Artery("http://127.0.0.1:9", artery.key) as client:
+        with pytest.raises(Unavailable, match="artery up"):
+            await anext(client.stream("SIM:BTC"))
+    with pytest.raises(BadInput):
+        Artery("127.0.0.1:8080", artery.key)
+
+
+async def test_bad_input_on_the_socket_hurts_nobody_else(artery: Running) -> None:
+    headers = {"Authorization": f"Bearer {artery.key}"}
+    url = artery.url.replace("http", "ws") + "/v1/stream"
+    bad = ["not json", "[]", '{"type":"dance"}', '{"type":"subscribe","id":1}', '{"type":"subscribe","channels":"x"}']
+    async with asyncio.timeout(120), Artery(artery.url, artery.key) as client:
+        stream = client.stream("SIM:BTC", types=["TRADE"])
+        assert await anext(stream)
+        async with connect(url, additional_headers=headers, proxy=None) as socket:
+            for frame in bad:
+                await socket.send(frame)
+                answer = await socket.recv()
+                assert '"error"' in str(answer), frame
+        async with connect(url, additional_headers=headers, proxy=None) as socket:
+            with pytest.raises(ConnectionClosed) as closed:
+                await socket.send("x" * 10_000_000)
+                await socket.recv()
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 1009
+        for _ in range(5):
+            assert isinstance(await anext(stream), Trade)
+        await stream.aclose()
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        ("/v1/history?provider=sim&market=BTC&interval=1m", {}, 401),
+        ("/v1/history?provider=sim&market=BTC&interval=1w", None, 400),
+        ("/v1/history?provider=sim&market=BTC&interval=1m&limit=x", None, 400),
+        ("/v1/nothing", None, 404),
+        ("/v1/markets", {"Host": "evil.example"}, 403),
+    ],
+)
+async def test_bad_requests_get_an_error_body(
+    artery: Running, path: str, headers: dict[str, str] | None, status: int
+) -> None:
+    key = {"Authorization": f"Bearer {artery.key}"}
+    sent = headers if headers == {} else key | (headers or {})
+    async with httpx.AsyncClient(trust_env=False) as http:
+        answer = await http.get(artery.url + path, headers=sent)
+    assert answer.status_code == status
+    assert set(answer.json()["error"]) == {"code", "message", "requestId"}
