@@ -1,0 +1,1 @@
+"""Iceberg tables, defined once; reads for everyone, without a JVM."""

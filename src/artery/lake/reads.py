@@ -1,0 +1,197 @@
+"""Reads for everyone, without a JVM. A lake that is not there yet reads as empty."""
+
+import threading
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.conversions import from_bytes
+from pyiceberg.expressions import And, BooleanExpression, EqualTo, GreaterThanOrEqual, LessThan
+from pyiceberg.io.pyarrow import ArrowScan
+from pyiceberg.table import FileScanTask
+from pyiceberg.table import Table as IcebergTable
+from pyiceberg.table.snapshots import Snapshot
+from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
+
+from artery.errors import Unavailable
+from artery.lake.catalog import NAME, catalog_file, open_catalog, translated
+from artery.lake.tables import NAMESPACE, OHLC, STREAMS, TABLES, TIME, TRADES, Table
+
+QUERY, BATCH, POSITIONS = "artery.query", "artery.batch", "artery.positions"
+"""What each commit's summary names: the query, its batch, and how far in each stream it has come."""
+
+ROWS_MAX = 100_000
+START = "0"
+"""The position of a stream of which nothing is in the lake."""
+
+_FILES_AT_ONCE = 8
+_LOCATION = text(
+    "SELECT metadata_location FROM iceberg_tables"
+    f" WHERE catalog_name = '{NAME}' AND table_namespace = '{NAMESPACE}' AND table_name = :name"
+)
+
+
+class Lake:
+    """The tables of one data folder. Thread-safe; a handle is kept until its table has a newer commit."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._catalog: SqlCatalog | None = None
+        self._handles: dict[str, IcebergTable] = {}
+
+    def candles(self, ticker: str, period_s: int, start_ms: int, end_ms: int, limit: int = ROWS_MAX) -> pa.Table:
+        """The newest `limit` candles that start in [start_ms, end_ms), oldest first."""
+        wanted = And(EqualTo("ticker", ticker), EqualTo("period_s", period_s))
+        return self._newest(OHLC, "start", wanted, start_ms, end_ms, limit)
+
+    def trades(self, ticker: str, start_ms: int, end_ms: int, limit: int = ROWS_MAX) -> pa.Table:
+        """The newest `limit` trades in [start_ms, end_ms), oldest first."""
+        return self._newest(TRADES, "ts", EqualTo("ticker", ticker), start_ms, end_ms, limit)
+
+    def scan(self, name: str) -> pa.Table:
+        """Every row of a table; meant for small tables and for tests."""
+        table = TABLES[name]
+        return self._again_if_moved(lambda: self._scan_all(table))
+
+    def snapshot(self, name: str) -> int:
+        """The table's newest snapshot, 0 where it has none."""
+        with translated("read"):
+            handle = self._table(TABLES[name])
+            newest = handle.current_snapshot() if handle else None
+            return newest.snapshot_id if newest else 0
+
+    def positions(self) -> dict[str, str]:
+        """How far in each stream of the bus the lake has come, by the word of its own commits."""
+        result = dict.fromkeys(STREAMS, START)
+        with translated("read"):
+            for table in TABLES.values():
+                named = positions_of(newest_commit(self._table(table), "store")) if table.streams else {}
+                for stream in table.streams:
+                    result[stream] = max(result[stream], named.get(stream, START), key=_place)
+        return result
+
+    def close(self) -> None:
+        with self._lock:
+            if self._catalog:
+                self._catalog.engine.dispose()
+            self._catalog = None
+            self._handles.clear()
+
+    def _newest(
+        self, table: Table, time: str, wanted: BooleanExpression, start_ms: int, end_ms: int, limit: int
+    ) -> pa.Table:
+        limit = min(limit, ROWS_MAX)
+        if limit <= 0 or start_ms >= end_ms:
+            return table.schema.empty_table()
+        row_filter = And(wanted, GreaterThanOrEqual(time, _iso(start_ms)), LessThan(time, _iso(end_ms)))
+        found = self._again_if_moved(lambda: self._read(table, time, row_filter, limit))
+        return found.slice(max(0, found.num_rows - limit))
+
+    def _again_if_moved(self, read: Callable[[], pa.Table]) -> pa.Table:
+        """A file may be rewritten between plan and read; then the newer snapshot has its rows."""
+        try:
+            with translated("read"):
+                return read()
+        except Unavailable as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
+        with self._lock:
+            self._handles.clear()
+        with translated("read"):
+            return read()
+
+    def _scan_all(self, table: Table) -> pa.Table:
+        handle = self._table(table)
+        if handle is None or handle.current_snapshot() is None:
+            return table.schema.empty_table()
+        rows: pa.Table = handle.scan().to_arrow().cast(table.schema)
+        return rows
+
+    def _read(self, table: Table, time: str, row_filter: BooleanExpression, limit: int) -> pa.Table:
+        handle = self._table(table)
+        if handle is None or handle.current_snapshot() is None:
+            return table.schema.empty_table()
+        files = _newest_first(handle, time, list(handle.scan(row_filter=row_filter).plan_files()))
+        scan = ArrowScan(handle.metadata, handle.io, handle.schema(), row_filter)
+        parts: list[pa.Table] = []
+        rows = 0
+        for at in range(0, len(files), _FILES_AT_ONCE):
+            part = scan.to_table([task for _, task in files[at : at + _FILES_AT_ONCE]]).cast(table.schema)
+            parts.append(part)
+            rows += part.num_rows
+            if rows >= limit and _complete(parts, time, limit, files[at + _FILES_AT_ONCE :]):
+                break
+        found = pa.concat_tables(parts or [table.schema.empty_table()])
+        order = [name for name in (time, "epoch", "seq") if name in table.schema.names]
+        return found.sort_by([(name, "ascending") for name in order])
+
+    def _table(self, table: Table) -> IcebergTable | None:
+        with self._lock:
+            if self._catalog is None:
+                if not catalog_file(self._folder).exists():
+                    return None
+                self._catalog = open_catalog(self._folder, create=False)
+            location = self._location(self._catalog, table.name)
+            known = self._handles.get(table.name)
+            if location and (known is None or known.metadata_location != location):
+                self._handles[table.name] = known = self._catalog.load_table(table.full_name)
+            return known if location else None
+
+    @staticmethod
+    def _location(catalog: SqlCatalog, name: str) -> str | None:
+        try:
+            with catalog.engine.connect() as connection:
+                found: str | None = connection.execute(_LOCATION, {"name": name}).scalar()
+                return found
+        except OperationalError as error:
+            if "no such table" in str(error):
+                return None
+            raise
+
+
+def newest_commit(table: IcebergTable | None, query: str) -> Snapshot | None:
+    """The newest snapshot that this query committed."""
+    snapshot = table.current_snapshot() if table else None
+    while table and snapshot:
+        if snapshot.summary and snapshot.summary.additional_properties.get(QUERY) == query:
+            return snapshot
+        snapshot = table.snapshot_by_id(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id else None
+    return None
+
+
+def positions_of(snapshot: Snapshot | None) -> dict[str, str]:
+    """How far in each stream this commit has come."""
+    if snapshot is None or snapshot.summary is None:
+        return {}
+    named = snapshot.summary.additional_properties.get(POSITIONS, "{}")
+    return msgspec.json.decode(named, type=dict[str, str])
+
+
+def _iso(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1_000, UTC).isoformat(timespec="milliseconds")
+
+
+def _newest_first(handle: IcebergTable, time: str, tasks: Sequence[FileScanTask]) -> list[tuple[int, FileScanTask]]:
+    """Files with the newest time that each holds, in µs, newest first."""
+    field = handle.schema().find_field(time)
+    dated = [(from_bytes(field.field_type, task.file.upper_bounds[field.field_id]), task) for task in tasks]
+    return sorted(dated, key=lambda pair: -pair[0])
+
+
+def _complete(parts: list[pa.Table], time: str, limit: int, rest: list[tuple[int, FileScanTask]]) -> bool:
+    """Whether no file of the rest can hold one of the newest `limit` rows."""
+    if not rest:
+        return True
+    bound = pa.scalar(rest[0][0], TIME)
+    return sum(part.filter(pc.greater(part[time], bound)).num_rows for part in parts) >= limit
+
+
+def _place(position: str) -> tuple[int, ...]:
+    """Positions of the bus compare by their numbers."""
+    return tuple(int(part) for part in position.split("-"))
