@@ -9,7 +9,7 @@ bin := .venv/bin
 heavy := pipeline lake contracts journeys faults app cli gateway ingest client
 
 help: ## list these targets
-	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
 
 run: ## set up what is missing, start all of Artery and say where to look (Ctrl-C stops it)
 	@scripts/setup run

@@ -1,0 +1,69 @@
+"""`artery run <service>`: each of them as a process of its own, until it is told to stop."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from artery.app.notes import Beat, Note, write_note
+from artery.errors import BadInput
+from artery.settings import Settings
+
+
+def run(name: str, settings: Settings) -> None:
+    """Run a service in this process until SIGTERM or SIGINT."""
+    if name not in SERVICES:
+        raise BadInput(f"{name!r:.40} is not a service; there are {', '.join(SERVICES)}")
+    settings.folder.mkdir(parents=True, exist_ok=True)
+    SERVICES[name](settings)
+
+
+def _run_sim(settings: Settings) -> None:
+    from artery.providers.sim.service import run_sim
+
+    def ready(port: int) -> None:
+        write_note(settings.folder, Note("sim", os.getpid(), f"http://127.0.0.1:{port}"))
+
+    async def both() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(Beat(settings.folder, "sim").for_ever())
+            group.create_task(run_sim(settings, ready=ready))
+
+    _until_stopped(both)
+
+
+def _run_serve(settings: Settings) -> None:
+    from artery.app.serve import serve
+
+    _until_stopped(lambda: serve(settings))
+
+
+def _run_pipeline(settings: Settings) -> None:
+    from artery.pipeline.service import run_pipeline
+
+    run_pipeline(settings)
+
+
+def _until_stopped(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run on uvloop; the first signal cancels `main`, which then has the time to close what it opened."""
+    import uvloop
+
+    async def guarded() -> None:
+        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(main())
+
+        def stop() -> None:
+            if not task.cancelling():  # a second signal must not break off the closing
+                task.cancel()
+
+        for one in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(one, stop)
+        try:
+            await task
+        except asyncio.CancelledError:
+            return
+
+    uvloop.run(guarded())
+
+
+SERVICES: dict[str, Callable[[Settings], None]] = {"sim": _run_sim, "serve": _run_serve, "pipeline": _run_pipeline}
