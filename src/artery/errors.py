@@ -5,7 +5,8 @@ ArteryError
 │   ├── BadEvent        an event that the codec refuses
 │   ├── BadSetting      a setting that is unknown or cannot be used
 │   └── UnknownChannel  a channel or market that nothing serves
-├── NotAllowed          no key, a wrong key, or a key without the scope
+├── NotAllowed          no key or a wrong key
+│   └── ForbiddenScope  a key without the scope that is needed
 ├── TooMuch             a limit was reached; the message names it
 ├── Fenced              a newer leader has written; this one must stop
 ├── PositionLost        the position asked for has been trimmed away
@@ -44,6 +45,10 @@ class NotAllowed(ArteryError):
     code = "unauthenticated"
 
 
+class ForbiddenScope(NotAllowed):
+    code = "forbidden_scope"
+
+
 class TooMuch(ArteryError):
     code = "rate_limited"
     temporary = True
@@ -54,7 +59,7 @@ class Fenced(ArteryError):
 
 
 class PositionLost(ArteryError):
-    """`first` is the oldest position that can still be read."""
+    """`first` is where to go on: the position just before the oldest entry that can still be read."""
 
     code = "position_lost"
 

@@ -84,7 +84,8 @@ class Bus(Protocol):
     Fencing: a writer that appends with an epoch lower than one seen for its name gets `Fenced` and
     nothing is written. An append of no entries only fences.
     Delivery: an entry that was not acked is given again; an acked one is not. A position that was trimmed
-    is reported with `PositionLost`, never skipped in silence.
+    is reported with `PositionLost`, never skipped in silence; reading `after=error.first` goes on with the
+    oldest entry there is.
     """
 
     async def append(
@@ -98,7 +99,8 @@ class Bus(Protocol):
         ...
 
     async def read(self, stream: str, after: str = START, limit: int = 1_000) -> list[Entry]:
-        """Entries after a position, oldest first. `PositionLost` if some between were trimmed."""
+        """Entries after a position, oldest first. `PositionLost` if the next one was trimmed (on a trimmed stream
+        also after `START`), or if the position lies past the head: the log was replaced."""
         ...
 
     async def read_back(self, stream: str, limit: int, before: str = "") -> list[Entry]:
@@ -120,11 +122,13 @@ class Bus(Protocol):
     async def read_pending(
         self, stream: str, group: str, consumer: str, after: str = START, limit: int = 100
     ) -> list[Entry]:
-        """What this consumer was given and did not ack, page by page (`after` the last one seen); counts a try."""
+        """What this consumer was given and did not ack, page by page (`after` the last one seen); counts a try.
+        An entry that has been trimmed since has no fields."""
         ...
 
     async def read_new(self, stream: str, group: str, consumer: str, limit: int = 100, wait_ms: int = 0) -> list[Entry]:
-        """What the group was never given, waiting at most `wait_ms` for the first."""
+        """What the group was never given, waiting at most `wait_ms` for the first. `PositionLost`, once, if that was
+        trimmed: the next call goes on behind the loss."""
         ...
 
     async def ack(self, stream: str, group: str, ids: Sequence[str]) -> int:
@@ -132,7 +136,7 @@ class Bus(Protocol):
         ...
 
     async def ack_up_to(self, stream: str, group: str, position: str) -> None:
-        """Say that everything up to here is done (a reader that keeps its own position)."""
+        """Say that everything up to here is done (a reader that keeps its own position); past the head: `BadInput`."""
         ...
 
     async def claim(self, stream: str, group: str, consumer: str, idle_ms: int, limit: int = 100) -> list[Entry]:
@@ -140,7 +144,7 @@ class Bus(Protocol):
         ...
 
     async def dead_letter(self, stream: str, group: str, entry: Entry, error: str) -> None:
-        """Move an entry to `dead` and ack it, in one step."""
+        """Move an entry to `dead` and ack it, in one step; nothing happens if it is not pending any more."""
         ...
 
     async def group(self, stream: str, group: str) -> GroupState: ...

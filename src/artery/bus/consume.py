@@ -1,0 +1,166 @@
+"""The one loop that a consumer of a stream needs."""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+
+from artery.bus.base import START, Bus, Entry
+from artery.errors import ArteryError, BadEvent, PositionLost
+from artery.telemetry import counter, logger
+
+_log = logger("bus")
+_dead = counter("bus_dead_letters", "entries given up", "stream", "group")
+_lost = counter("bus_read_losses", "times that a group found its next entries trimmed", "stream", "group")
+
+Handle = Callable[[Entry], Awaitable[None]]
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """How a consumer goes about it."""
+
+    page: int = 100
+    """Entries asked for at once."""
+    wait_ms: int = 1_000
+    """How long one read waits for the first entry."""
+    tries_max: int = 5
+    """An entry that its handler has refused this often is given up."""
+    given_max: int = 20
+    """So is one that was given out this often and neither done nor refused: it may kill whoever takes it."""
+    retry_s: float = 0.5
+    """Before the first retry of a refused entry; doubles with each try."""
+    retry_max_s: float = 30.0
+    idle_ms: int = 30_000
+    """What another consumer has held for longer is taken over: three times the longest that handling may take."""
+
+
+async def consume(
+    bus: Bus, stream: str, group: str, consumer: str, handle: Handle, *, start: str = START, pace: Pace | None = None
+) -> None:
+    """Hand every entry to `handle`, for ever: what this consumer left over first, then what the dead left, then new.
+
+    An entry is acked once `handle` has returned, so it must bear seeing one twice. If it raises, the entry is tried
+    again while others go on, and given up (moved to `dead`) after `tries_max`; at once if it raises `BadEvent`. If it
+    raises something temporary, what it needs is away: the same entry is tried until it is back. A new group begins
+    after `start`.
+    """
+    await _Consumer(bus, stream, group, consumer, handle, pace or Pace()).run(start)
+
+
+class _Consumer:
+    def __init__(self, bus: Bus, stream: str, group: str, consumer: str, handle: Handle, pace: Pace) -> None:
+        self._bus, self._stream, self._group, self._name = bus, stream, group, consumer
+        self._handle, self._pace = handle, pace
+        self._retry_at: float | None = 0.0  # so that what was left over comes first
+        self._claim_at = 0.0
+
+    async def run(self, start: str) -> None:
+        pauses = 0
+        ready = False
+        while True:
+            try:
+                if not ready:
+                    await self._bus.ensure_group(self._stream, self._group, start)
+                    ready = True
+                await self._turn()
+                pauses = 0
+            except ArteryError as error:
+                if not error.temporary:
+                    raise
+                _log.warning("the bus is away, trying again", stream=self._stream, error=str(error))
+                self._retry_at = 0.0  # what was given and not handled is pending now
+                await self._pause(pauses)
+                pauses += 1
+
+    async def _turn(self) -> None:
+        if self._retry_at is not None and time.monotonic() >= self._retry_at:
+            self._retry_at = None
+            await self._own()
+        if time.monotonic() >= self._claim_at:
+            await self._claim()
+            self._claim_at = time.monotonic() + self._pace.idle_ms / 3_000 * random.uniform(0.8, 1.2)
+        await self._new()
+
+    async def _own(self) -> None:
+        after = START
+        while page := await self._bus.read_pending(self._stream, self._group, self._name, after, self._pace.page):
+            await self._work(page)
+            after = page[-1].id
+
+    async def _claim(self) -> None:
+        while page := await self._bus.claim(self._stream, self._group, self._name, self._pace.idle_ms, self._pace.page):
+            _log.info("took over what another consumer left", stream=self._stream, group=self._group, entries=len(page))
+            await self._work(page)
+
+    async def _new(self) -> None:
+        wait_ms = self._pace.wait_ms
+        if self._retry_at is not None:
+            wait_ms = min(wait_ms, max(0, int((self._retry_at - time.monotonic()) * 1_000) + 1))
+        try:
+            page = await self._bus.read_new(self._stream, self._group, self._name, self._pace.page, wait_ms)
+        except PositionLost as lost:
+            _lost.labels(self._stream, self._group).inc()
+            _log.warning("entries were trimmed before they were read, going on", error=str(lost))
+            return
+        await self._work(page)
+
+    async def _work(self, page: Sequence[Entry]) -> None:
+        """Handle a page in order and ack what is done, also when stopped half way."""
+        done: list[str] = []
+        try:
+            for entry in page:
+                await self._one(entry, done)
+        finally:
+            await self._ack(done)
+
+    async def _one(self, entry: Entry, done: list[str]) -> None:
+        pauses = 0
+        while True:
+            try:
+                await self._try(entry)
+                done.append(entry.id)
+                return
+            except BadEvent as error:
+                await self._give_up(entry, str(error))
+                return
+            except Exception as error:
+                if not isinstance(error, ArteryError) or not error.temporary:
+                    await self._refused(entry, error)
+                    return
+                _log.warning("handling must wait", stream=self._stream, group=self._group, error=str(error))
+            await self._ack(done)
+            await self._pause(pauses)
+            pauses += 1
+
+    async def _try(self, entry: Entry) -> None:
+        if not entry.fields:
+            raise BadEvent("the entry was trimmed before it was handled")
+        if entry.tries > self._pace.given_max:
+            raise BadEvent(f"given out {entry.tries} times and never done")
+        await self._handle(entry)
+
+    async def _refused(self, entry: Entry, error: Exception) -> None:
+        reason = f"{type(error).__name__}: {error}".replace("\n", " ")
+        if entry.tries >= self._pace.tries_max:
+            await self._give_up(entry, reason)
+            return
+        _log.warning("handling failed", stream=self._stream, id=entry.id, tries=entry.tries, error=reason)
+        retry_at = time.monotonic() + min(self._pace.retry_max_s, self._pace.retry_s * 2 ** (entry.tries - 1))
+        self._retry_at = retry_at if self._retry_at is None else min(retry_at, self._retry_at)
+
+    async def _give_up(self, entry: Entry, reason: str) -> None:
+        await self._bus.dead_letter(self._stream, self._group, entry, reason)
+        _dead.labels(self._stream, self._group).inc()
+        _log.warning("gave an entry up", stream=self._stream, group=self._group, id=entry.id, error=reason)
+
+    async def _ack(self, done: list[str]) -> None:
+        if done:
+            ids = list(done)
+            done.clear()
+            await self._bus.ack(self._stream, self._group, ids)
+
+    async def _pause(self, before: int) -> None:
+        longest = min(self._pace.retry_max_s, self._pace.retry_s * 2 ** min(before, 10))
+        await asyncio.sleep(longest * random.uniform(0.5, 1.0))

@@ -1,0 +1,249 @@
+"""The bus in a SQLite file that several processes may share."""
+
+import asyncio
+import functools
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import TypeVar
+
+from artery.bus import sqlite_groups as groups
+from artery.bus import sqlite_log as log
+from artery.bus.base import DEAD, START, Entry, GroupState, StreamState, Trimmed
+from artery.bus.sqlite_schema import check_base, check_name, make_stream, number_of, prepare, stream_exists, table_of
+from artery.bus.sqlite_watch import Watch
+from artery.errors import BadInput
+from artery.store.sqlite_file import connect, open_file
+from artery.store.sqlite_thread import Reader, Writer
+
+SWEEP_ROWS = 500
+ERROR_MAX = 1_000
+
+T = TypeVar("T")
+
+
+class SqliteBus:
+    """Streams as tables of one file. Positions are row numbers: decimal, without a hole, never used again.
+
+    One thread writes: all appends and acks that wait share a transaction, which is synced before any of them returns
+    (what is only given out is not synced: after a power cut it is given again). Another thread reads. A writer's fence
+    holds for all streams of the base. Calls that wait (`follow`, `read_new` with `wait_ms`) belong to one event loop.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        base: str = "md_stream",
+        *,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._base = check_base(base)
+        self._clock = clock
+        self._monotonic = monotonic  # the machine's, so it means the same to every process that shares the file
+        self._there: set[str] = set()
+        self._first: sqlite3.Connection | None = open_file(path)
+        prepare(self._first, path)
+        self._path = path
+        self._writer = Writer(path, self._connect, "artery-bus-write")
+        self._reader = Reader(path, self._connect_to_read, "artery-bus-read")
+        self._watch = Watch(functools.partial(connect, path, read_only=True, busy_s=0.0), self._number_of_head)
+
+    def _connect(self) -> sqlite3.Connection:
+        first, self._first = self._first, None
+        return first or connect(self._path)
+
+    def _connect_to_read(self) -> sqlite3.Connection:
+        return connect(self._path, read_only=True)
+
+    async def append(
+        self, stream: str, entries: Sequence[Mapping[str, str]], *, writer: str = "", epoch: int = 0
+    ) -> list[str]:
+        table = table_of(self._base, stream)
+        if epoch and not writer:
+            raise BadInput("an epoch belongs to a writer: name it")
+        blocks = log.pack(entries)
+        now_ms = int(self._clock() * 1_000)
+
+        def work(connection: sqlite3.Connection) -> int:
+            if writer:
+                log.fence(connection, self._base, writer, epoch)
+            return self._append(connection, table, blocks, now_ms) if blocks else 0
+
+        head = await self._writer.submit(work)
+        if not blocks:
+            return []
+        self._wrote(table, head + len(entries))
+        return [str(number) for number in range(head + 1, head + 1 + len(entries))]
+
+    def _append(self, connection: sqlite3.Connection, table: str, blocks: Sequence[log.Block], now_ms: int) -> int:
+        if table not in self._there:
+            make_stream(connection, table)
+        return log.append(connection, table, blocks, now_ms)
+
+    def _wrote(self, table: str, head: int) -> None:
+        self._there.add(table)  # only now, because a failed commit undoes the table too
+        self._watch.wrote(table, head)
+
+    async def head(self, stream: str) -> str:
+        table = table_of(self._base, stream)
+        return str(await self._reader.submit(lambda connection: self._number_of_head(connection, table)))
+
+    def _number_of_head(self, connection: sqlite3.Connection, table: str) -> int:
+        return log.ends(connection, table)[1] if self._exists(connection, table) else 0
+
+    def _exists(self, connection: sqlite3.Connection, table: str) -> bool:
+        if table not in self._there and stream_exists(connection, table):
+            self._there.add(table)
+        return table in self._there
+
+    async def read(self, stream: str, after: str = START, limit: int = 1_000) -> list[Entry]:
+        table, number = table_of(self._base, stream), number_of(after)
+
+        def work(connection: sqlite3.Connection) -> list[Entry]:
+            if not self._exists(connection, table):
+                return log.nothing(table, number)
+            return log.entries_of(log.read(connection, table, number, limit))
+
+        return await self._reader.submit(work)
+
+    async def read_back(self, stream: str, limit: int, before: str = "") -> list[Entry]:
+        table = table_of(self._base, stream)
+        number = number_of(before) if before else None
+        return await self._look(
+            table, [], lambda connection: log.entries_of(log.read_back(connection, table, limit, number))
+        )
+
+    async def follow(self, stream: str, after: str = START, limit: int = 1_000) -> AsyncIterator[list[Entry]]:
+        table = table_of(self._base, stream)
+        while True:
+            entries = await self.read(stream, after, limit)
+            if entries:
+                yield entries
+                after = entries[-1].id
+            else:
+                await self._watch.beyond(table, number_of(after))
+
+    async def find(self, stream: str, ms: int) -> str:
+        table = table_of(self._base, stream)
+
+        def work(connection: sqlite3.Connection) -> int:
+            with log.snapshot(connection):
+                return log.find(connection, table, ms)
+
+        return str(await self._look(table, 0, work))
+
+    async def ensure_group(self, stream: str, group: str, start: str = START) -> None:
+        table, number = table_of(self._base, stream), number_of(start)
+        check_name(group, "group")
+
+        def work(connection: sqlite3.Connection) -> None:
+            if table not in self._there:
+                make_stream(connection, table)
+            groups.make(connection, table, group, number)
+
+        await self._writer.submit(work)
+        self._there.add(table)
+
+    async def read_pending(
+        self, stream: str, group: str, consumer: str, after: str = START, limit: int = 100
+    ) -> list[Entry]:
+        table, number = table_of(self._base, stream), number_of(after)
+        now_ms = self._now_ms()
+        return await self._writer.submit(
+            lambda connection: groups.read_pending(connection, table, group, consumer, number, limit, now_ms),
+            durable=False,
+        )
+
+    async def read_new(self, stream: str, group: str, consumer: str, limit: int = 100, wait_ms: int = 0) -> list[Entry]:
+        table = table_of(self._base, stream)
+        check_name(consumer, "consumer")
+        deadline = self._monotonic() + wait_ms / 1_000
+        while True:
+            now_ms = self._now_ms()
+            work = functools.partial(
+                groups.read_new, table=table, group=group, consumer=consumer, limit=limit, now_ms=now_ms
+            )
+            entries, last, lost = await self._writer.submit(work, durable=False)
+            if lost is not None:
+                raise lost
+            left_s = deadline - self._monotonic()
+            if entries or limit <= 0 or left_s <= 0 or not await self._watch.beyond(table, last, left_s):
+                return entries
+
+    async def ack(self, stream: str, group: str, ids: Sequence[str]) -> int:
+        table, numbers = table_of(self._base, stream), [number_of(position) for position in ids]
+        return await self._writer.submit(lambda connection: groups.ack(connection, table, group, numbers))
+
+    async def ack_up_to(self, stream: str, group: str, position: str) -> None:
+        table, number = table_of(self._base, stream), number_of(position)
+        await self._writer.submit(lambda connection: groups.ack_up_to(connection, table, group, number))
+
+    async def claim(self, stream: str, group: str, consumer: str, idle_ms: int, limit: int = 100) -> list[Entry]:
+        table, now_ms = table_of(self._base, stream), self._now_ms()
+        check_name(consumer, "consumer")
+        return await self._writer.submit(
+            lambda connection: groups.claim(connection, table, group, consumer, idle_ms, limit, now_ms), durable=False
+        )
+
+    async def dead_letter(self, stream: str, group: str, entry: Entry, error: str) -> None:
+        table, dead = table_of(self._base, stream), table_of(self._base, DEAD)
+        number, now_ms = number_of(entry.id), int(self._clock() * 1_000)
+        about = {
+            "stream": stream,
+            "id": entry.id,
+            "group": group,
+            "error": error[:ERROR_MAX],
+            "tries": str(entry.tries),
+        }
+        blocks = log.pack([entry.fields | about], entry_max_bytes=2 * log.ENTRY_MAX_BYTES)
+
+        def work(connection: sqlite3.Connection) -> int | None:
+            if not groups.ack(connection, table, group, [number]):
+                return None  # another consumer has dealt with it
+            return self._append(connection, dead, blocks, now_ms)
+
+        head = await self._writer.submit(work)
+        if head is not None:
+            self._wrote(dead, head + 1)
+
+    async def group(self, stream: str, group: str) -> GroupState:
+        table = table_of(self._base, stream)
+        empty: list[GroupState] = []
+        found = await self._look(table, empty, lambda connection: groups.states(connection, table, group))
+        if not found:
+            raise BadInput(f"{table} has no group {group!r:.60}: call ensure_group first")
+        return found[0]
+
+    async def groups(self, stream: str) -> list[GroupState]:
+        table = table_of(self._base, stream)
+        return await self._look(table, [], lambda connection: groups.states(connection, table))
+
+    async def streams(self) -> list[StreamState]:
+        return await self._reader.submit(lambda connection: log.states(connection, self._base))
+
+    async def trim(self, stream: str, *, keep: int, required: Sequence[str] = (), keep_at_most: int = 0) -> Trimmed:
+        if keep < 0 or keep_at_most < 0:
+            raise BadInput("a trim keeps 0 entries or more")
+        table = table_of(self._base, stream)
+        if not await self._look(table, False, lambda _: True):
+            return Trimmed(0, 0)
+        removed, lost = await self._writer.submit(
+            lambda connection: groups.trim(connection, table, keep, required, keep_at_most)
+        )
+        more = removed > 0
+        while more:  # a little at a time, so that appends are never held up for long
+            more = await self._writer.submit(lambda connection: log.sweep(connection, table, SWEEP_ROWS), durable=False)
+        return Trimmed(removed, lost)
+
+    async def close(self) -> None:
+        self._watch.close()
+        await self._writer.close()
+        await self._reader.close()
+
+    def _now_ms(self) -> int:
+        return int(self._monotonic() * 1_000)
+
+    def _look(self, table: str, empty: T, work: Callable[[sqlite3.Connection], T]) -> asyncio.Future[T]:
+        """What `work` reads, or `empty` while the stream does not exist."""
+        return self._reader.submit(lambda connection: work(connection) if self._exists(connection, table) else empty)

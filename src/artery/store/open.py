@@ -1,0 +1,15 @@
+"""The store that a URL names."""
+
+from artery.errors import BadSetting
+from artery.store.base import Store
+
+
+def open_store(url: str) -> Store:
+    """`sqlite:///path` → a SQLite file; the driver is imported only then."""
+    scheme = url.partition("://")[0]
+    if scheme == "sqlite":
+        from artery.store.sqlite import SqliteStore
+        from artery.store.sqlite_file import file_of
+
+        return SqliteStore(file_of(url))
+    raise BadSetting(f"a store cannot be at {scheme!r:.20}: ART_STORE_URL takes sqlite:///path, or nothing")
