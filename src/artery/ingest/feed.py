@@ -1,0 +1,153 @@
+"""One leader's term: fence, say what cannot be vouched for, listen, write, and mend."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+from artery.errors import ArteryError, Fenced
+from artery.ingest import metrics
+from artery.ingest.clock import FeedClock
+from artery.ingest.history import Errands
+from artery.ingest.intake import Intake
+from artery.ingest.marks import Holes, Span
+from artery.ingest.parts import Parts
+from artery.ingest.status import FeedStatus, StatusLine, keep_saying, say_markets, say_stopped, state_of
+from artery.ingest.takeover import Inheritance, remember_watched, take_over
+from artery.ingest.throttle import BookThrottle
+from artery.ingest.turns import Turns
+from artery.ingest.writer import Appender, Writer
+from artery.model.events import Mark
+from artery.providers.base import Down, Signal
+from artery.telemetry import logger
+
+LISTEN_AGAIN_S = 1.0
+LISTEN_AGAIN_MOST_S = 30.0
+MARKETS_WAIT_S = 10.0
+MARKETS_EVERY_S = 600.0
+
+_log = logger("ingest")
+
+
+def feed_of(provider: str) -> str:
+    """The upstream that a provider belongs to: all of `hyperliquid_…` is one feed."""
+    return provider.partition("_")[0]
+
+
+def lock_key(provider: str) -> str:
+    return f"artery:lock:stream:{feed_of(provider)}"
+
+
+async def serve_term(parts: Parts, epoch: int, cause: str) -> None:
+    """Run the feed until cancelled, or until a newer leader has written."""
+    _log.info("leading the feed", provider=parts.provider, epoch=epoch)
+    try:
+        coins = await known_coins(parts)
+        inheritance = await take_over(parts, epoch, coins, cause)
+        await Feed(parts, epoch, coins, inheritance).run()
+    except* Fenced:
+        metrics.FENCED.inc()
+        _log.warning("a newer leader has written; this one stops", provider=parts.provider, epoch=epoch)
+
+
+async def known_coins(parts: Parts) -> tuple[str, ...]:
+    """The markets of the settings, without those that the venue does not have."""
+    wanted = parts.settings.ingest.markets
+    try:
+        async with asyncio.timeout(MARKETS_WAIT_S):
+            markets = await parts.venue.markets()
+    except (ArteryError, TimeoutError) as error:
+        _log.warning("the venue's markets could not be had and are asked for again", reason=str(error))
+        return wanted
+    await say_markets(parts, [market for market in markets if market.key in wanted])
+    there = {market.key for market in markets}
+    for coin in wanted:
+        if coin not in there:
+            _log.error("the venue has no such market; it is left out", market=coin)
+    return tuple(coin for coin in wanted if coin in there)
+
+
+class Feed:
+    """The tasks of a term and what they share."""
+
+    def __init__(self, parts: Parts, epoch: int, coins: Sequence[str], inheritance: Inheritance) -> None:
+        ingest = parts.settings.ingest
+        self._parts = parts
+        self._epoch = epoch
+        self._coins = tuple(coins)
+        self._inheritance = inheritance
+        self._heard_ms = parts.now_ms()
+        self._status = StatusLine(parts.provider, epoch)
+        self._intake = Intake(ingest.queue_max)
+        self._turns = Turns(
+            parts.provider,
+            epoch,
+            seen=inheritance.seen,
+            holes=Holes(coins, parts.grace_ms),
+            clock=FeedClock(inheritance.clock_ms, parts.grace_ms),
+            throttle=BookThrottle(ingest.books_per_s),
+        )
+        self._appender = Appender(parts, epoch)
+        self._errands = Errands(parts, self._appender, coins)
+        self._writer = Writer(
+            parts, self._turns, self._intake, self._appender, head=inheritance.head, marked=self._marked
+        )
+
+    async def run(self) -> None:
+        """Say the first word, then work until cancelled or fenced."""
+        self._turns.holes.inherit(self._inheritance.spans)
+        await self._writer.begin(self._inheritance.last)
+        await remember_watched(self._parts, self._inheritance.watched)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._listen())
+                group.create_task(self._writer.run())
+                group.create_task(keep_saying(self._parts, self._look))
+                group.create_task(self._errands.run(self._open_holes))
+                group.create_task(self._keep_markets())
+        finally:
+            await say_stopped(self._parts, self._epoch)
+
+    async def _listen(self) -> None:
+        """Hand on what the venue says; a venue that gives up is asked again."""
+        wait_s = LISTEN_AGAIN_S
+        while True:
+            cause = "ended"
+            signals = self._parts.venue.listen(self._coins)
+            try:
+                async for signal in signals:
+                    wait_s = LISTEN_AGAIN_S
+                    self._heard_ms = self._parts.now_ms()
+                    self._intake.put(signal)
+            except ArteryError as error:
+                cause = error.code
+                _log.warning("the venue stopped talking and is asked again", reason=str(error))
+            finally:
+                await _close(signals)
+            self._intake.put(Down(cause=cause, from_ms=self._heard_ms))
+            await asyncio.sleep(wait_s)
+            wait_s = min(LISTEN_AGAIN_MOST_S, wait_s * 2)
+
+    def _marked(self, mark: Mark) -> None:
+        self._errands.need(mark.coin, mark.from_ms, mark.to_ms)
+
+    def _open_holes(self) -> list[Span]:
+        return self._turns.holes.open_spans(self._parts.now_ms())
+
+    def _look(self) -> FeedStatus:
+        """The feed as it is now."""
+        now_ms, holes, trouble = self._parts.now_ms(), self._turns.holes, self._appender.trouble
+        metrics.AGE_S.set(max(0, now_ms - self._heard_ms) / 1_000)
+        state = state_of(up=holes.up, trouble=trouble, heard_ms=self._heard_ms, now_ms=now_ms)
+        markets = {coin: self._turns.newest.get(coin, {"trade_ms": 0, "book_ms": 0}) for coin in self._coins}
+        return self._status.next(state, now_ms, trouble or holes.cause, markets)
+
+    async def _keep_markets(self) -> None:
+        """Look at the markets' metadata again from time to time."""
+        while True:
+            await asyncio.sleep(MARKETS_EVERY_S)
+            await known_coins(self._parts)
+
+
+async def _close(signals: AsyncIterator[Signal]) -> None:
+    close = getattr(signals, "aclose", None)
+    if close is not None:
+        await close()

@@ -1,0 +1,65 @@
+"""Ingest as a service: contend for the feed's lock, lead while it is held, stand by while it is not."""
+
+import asyncio
+import time
+
+from artery.bus.base import Bus
+from artery.errors import BadSetting
+from artery.ingest.feed import lock_key, serve_term
+from artery.ingest.parts import Parts
+from artery.ingest.status import keep_passive
+from artery.live.base import LeaderLock, PubSub, Term
+from artery.live.leader import lead
+from artery.providers.base import Venue
+from artery.settings import Settings
+from artery.store.base import Store
+from artery.telemetry import logger
+
+WAITED_S = 1.0
+"""A leader that waited longer for the lock than this follows another one."""
+
+_log = logger("ingest")
+
+
+async def run_ingest(
+    settings: Settings, bus: Bus, pubsub: PubSub, store: Store, lock: LeaderLock, venue: Venue
+) -> None:
+    """Run the feed that the settings name until cancelled; a clean stop frees the lock at once."""
+    parts = Parts(settings, bus, pubsub, store, venue)
+    if venue.provider != parts.provider:
+        raise BadSetting(f"the venue is {venue.provider}, but ART_INGEST_PROVIDER asks for {parts.provider}")
+    if not settings.stream.workers:
+        _log.info("feeds are off in this process (ART_STREAM_WORKERS)")
+        await keep_passive(parts, "off", "ART_STREAM_WORKERS is off")
+        return
+    await Service(parts, lock).run()
+
+
+class Service:
+    """One process's part in a feed: standing by, or leading."""
+
+    def __init__(self, parts: Parts, lock: LeaderLock) -> None:
+        self._parts = parts
+        self._lock = lock
+        self._asked = time.monotonic()
+        self._terms = 0
+        self._leading = False
+
+    async def run(self) -> None:
+        """Contend for ever; each time the lock is won, lead."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(keep_passive(self._parts, "standby", "another process leads", lambda: self._leading))
+            group.create_task(lead(self._lock, lock_key(self._parts.provider), self._term, self._ttl_s))
+
+    @property
+    def _ttl_s(self) -> float:
+        return self._parts.settings.ingest.lock_ttl_s
+
+    async def _term(self, term: Term) -> None:
+        waited = self._terms > 0 or time.monotonic() - self._asked > WAITED_S
+        self._terms += 1
+        self._leading = True
+        try:
+            await serve_term(self._parts, term.epoch, "failover" if waited else "restart")
+        finally:
+            self._leading = False
