@@ -16,3 +16,17 @@ def artery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     with up(folder) as running:
         asyncio.run(running.until_open())
         yield running
+
+
+LAST = ("lake", "pipeline", "web", "journeys", "faults")
+"""What starts Spark, a browser or all of Artery comes last, so that nothing else shares the machine with it."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the heavy folders last, in this order; within a folder the order stays."""
+
+    def rank(item: pytest.Item) -> int:
+        folder = item.path.parent.name
+        return LAST.index(folder) + 1 if folder in LAST else 0
+
+    items.sort(key=rank)

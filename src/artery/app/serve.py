@@ -19,9 +19,8 @@ async def serve(settings: Settings) -> None:
     async with opened(settings) as parts, asyncio.TaskGroup() as group:
         group.create_task(Beat(settings.folder, "serve").for_ever())
         group.create_task(_gateway(settings, parts))
+        group.create_task(_ingest(settings, parts))
         group.create_task(run_trimmer(parts.bus))
-        if settings.stream.workers:
-            group.create_task(_ingest(settings, parts))
 
 
 async def _gateway(settings: Settings, parts: Parts) -> None:

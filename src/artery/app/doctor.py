@@ -1,0 +1,135 @@
+"""What this machine has and what it lacks."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from artery.app import machine, preflight
+from artery.settings import Settings
+
+MEMORY_MIN_MIB = 2_048
+NODE_LEAST = 20
+State = Literal["ok", "optional", "missing"]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One part: what was found, and what to do if it is not enough."""
+
+    part: str
+    state: State
+    found: str
+    do: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.state != "missing"
+
+
+def examine(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
+    """Look at everything that Artery needs or can use."""
+    return [
+        _versions(),
+        _python(),
+        _java(environ),
+        _jars(),
+        _page(environ),
+        *_ports(settings),
+        _folder(settings.folder),
+        _memory(),
+        _cores(),
+    ]
+
+
+def _versions() -> Finding:
+    names = ("artery", "pyspark", "pyiceberg", "pyarrow")
+    try:
+        return Finding("versions", "ok", ", ".join(f"{name} {version(name)}" for name in names))
+    except PackageNotFoundError as error:
+        return Finding("versions", "missing", f"{error.name} is not installed", "run scripts/setup")
+
+
+def _python() -> Finding:
+    return Finding("Python", "ok", f"{sys.version.split()[0]} ({sys.executable})")
+
+
+def _java(environ: Mapping[str, str]) -> Finding:
+    path = machine.java_path(environ)
+    number = machine.java_version(path) if path else 0
+    if number >= machine.JAVA_LEAST:
+        return Finding("Java", "ok", f"{number} ({path})")
+    how = "install Java 17 (on Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
+    return Finding("Java", "missing", f"{number or 'no version'} ({path})" if path else "none", how)
+
+
+def _jars() -> Finding:
+    found = machine.jars()
+    if found:
+        return Finding("Spark's jars", "ok", ", ".join(path.stem for path in found))
+    return Finding("Spark's jars", "missing", "none", "run scripts/setup")
+
+
+def _page(environ: Mapping[str, str]) -> Finding:
+    if folder := machine.page():
+        return Finding("the page", "ok", str(folder))
+    node = _node(environ)
+    do = "run scripts/setup" if node >= NODE_LEAST else f"install Node {NODE_LEAST} or later, then run scripts/setup"
+    return Finding("the page", "optional", f"not built (Node {node or 'is not here'})", do)
+
+
+def _node(environ: Mapping[str, str]) -> int:
+    path = shutil.which("node", path=environ.get("PATH", os.defpath))
+    if not path:
+        return 0
+    try:
+        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=machine.LOOK_S, check=False)
+        return int(said.stdout.strip().lstrip("v").partition(".")[0])
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return 0
+
+
+def _ports(settings: Settings) -> Iterator[Finding]:
+    wanted = [("gateway", settings.gateway.host, settings.gateway.port, "ART_GATEWAY_PORT")]
+    if settings.simulated:
+        wanted.append(("simulated venue", "127.0.0.1", settings.sim.port, "ART_SIM_PORT"))
+    runs = preflight.is_running(settings.folder)
+    for who, host, port, setting in wanted:
+        why = machine.why_not_bound(host, port) if port else ""
+        if why and not runs:
+            yield Finding(f"port of the {who}", "missing", f"{port} is {why}", f"stop what uses it, or set {setting}")
+        else:
+            yield Finding(f"port of the {who}", "ok", f"{port}, " + ("Artery runs on it" if why else "free"))
+
+
+def _folder(folder: Path) -> Finding:
+    """Looks at the folder, or at the nearest one above it that exists, and leaves nothing behind."""
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    why = "cannot be written" if not os.access(there, os.W_OK) else ""
+    free = shutil.disk_usage(there).free
+    if free < machine.ROOM_MIN_BYTES:
+        why = "is on a full disk"
+    if why:
+        return Finding("data folder", "missing", f"{folder} {why}", "make room, or set ART_DATA_DIR to another folder")
+    return Finding("data folder", "ok", f"{folder}, {free / 2**30:.0f} GiB free")
+
+
+def _memory() -> Finding:
+    try:
+        pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return Finding("memory", "optional", "this system does not say")
+    mib = pages * size // 2**20
+    if mib < MEMORY_MIN_MIB:
+        return Finding("memory", "missing", f"{mib} MiB", f"Artery with Spark needs about {MEMORY_MIN_MIB} MiB")
+    return Finding("memory", "ok", f"{mib} MiB")
+
+
+def _cores() -> Finding:
+    cores = os.cpu_count() or 1
+    return Finding("cores", "ok" if cores > 1 else "optional", str(cores), "" if cores > 1 else "two make it smooth")

@@ -1,0 +1,90 @@
+"""`artery keys`: list, create, revoke."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from artery.cli import show
+from artery.cli.environment import settings_now
+from artery.cli.running import Json
+from artery.store.base import Store
+
+if TYPE_CHECKING:
+    from artery.gateway.keys import Key
+
+T = TypeVar("T")
+
+app = typer.Typer(help="List, create and revoke API keys.", rich_markup_mode=None, invoke_without_command=True)
+
+
+@app.callback()
+def _list_unless_told(context: typer.Context, json: Json = False) -> None:
+    if context.invoked_subcommand is None:
+        list_(json=json)
+
+
+@app.command("list")
+def list_(json: Json = False) -> None:
+    """List every key; secrets are not kept, so they cannot be shown."""
+    from artery.gateway.keys import list_keys
+
+    found = [_row(key) for key in _in_the_store(list_keys)]
+    if json:
+        show.as_json(found)
+    else:
+        show.table(tuple(found[0]) if found else ("no keys yet",), [tuple(row.values()) for row in found])
+
+
+@app.command()
+def create(
+    user: Annotated[str, typer.Argument(help="Whom the key belongs to.")],
+    scopes: Annotated[str, typer.Option(help="read, stream, alerts, events, admin; separated by commas.")] = (
+        "read,stream"
+    ),
+    json: Json = False,
+) -> None:
+    """Make a key and print it; it cannot be shown again."""
+    from artery.gateway.keys import make_key
+
+    wanted = [scope.strip() for scope in scopes.split(",") if scope.strip()]
+    key, text = _in_the_store(lambda store: make_key(store, user, wanted))
+    show.as_json(_row(key) | {"key": text}) if json else show.out.print(text, markup=False)
+
+
+@app.command()
+def revoke(
+    key_id: Annotated[str, typer.Argument(help="The key's id, as `artery keys` lists it.")], json: Json = False
+) -> None:
+    """End a key; whoever is connected with it is cut off within seconds."""
+    from artery.gateway.keys import revoke as end
+
+    key = _in_the_store(lambda store: end(store, key_id))
+    show.as_json(_row(key)) if json else show.out.print(f"The key {key.id} of {key.user} is revoked.", markup=False)
+
+
+def _in_the_store(work: Callable[[Store], Awaitable[T]]) -> T:
+    from artery.app.wiring import opened_store
+
+    async def doing() -> T:
+        async with opened_store(settings_now()) as store:
+            return await work(store)
+
+    return asyncio.run(doing())
+
+
+def _row(key: "Key") -> dict[str, str]:
+    return {
+        "id": key.id,
+        "user": key.user,
+        "scopes": ",".join(key.scopes),
+        "created": _time(key.created_ms),
+        "expires": _time(key.expires_ms),
+        "revoked": _time(key.revoked_ms),
+    }
+
+
+def _time(ms: int | None) -> str:
+    return "" if ms is None else datetime.fromtimestamp(ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,48 @@
+"""Events as lines that people read."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from artery.client import Gap
+from artery.model.decimals import canonical
+from artery.model.events import Book, Candle, Mids, Trade
+
+CANDLE_COLUMNS = ("start", "open", "high", "low", "close", "volume", "trades", "closed")
+
+
+def line_of(event: Trade | Book | Candle | Mids | Gap) -> str:
+    """One event in one line, with its time in UTC."""
+    if isinstance(event, Gap):
+        between = f"{time_text(event.from_ms)} – {time_text(event.to_ms)}" if event.to_ms else "now"
+        return f"{between}  gap in {event.series or 'every series'}: {event.reason}"
+    return f"{time_text(event.event_ts, exact=True)}  {_what(event)}"
+
+
+def _what(event: Trade | Book | Candle | Mids) -> str:
+    if isinstance(event, Trade):
+        return f"{event.coin:<6} trade   {'buy ' if event.side == 'B' else 'sell'} {event.sz} at {event.px}"
+    if isinstance(event, Book):
+        bid, ask = (f"{side[0][1]} at {side[0][0]}" if side else "none" for side in (event.bids, event.asks))
+        return f"{event.coin:<6} book    bid {bid}, ask {ask}"
+    if isinstance(event, Mids):
+        return f"mids    {len(event.mids)} markets"
+    state = "closed" if event.closed else "open"
+    body = f"o {event.o} h {event.h} l {event.l} c {event.c} v {event.v}"
+    return f"{event.coin:<6} {event.period!s:<3} candle of {time_text(event.start_ts)} ({state}) {body}"
+
+
+def time_text(when: Any, *, exact: bool = False) -> str:
+    """A time in UTC, of Unix milliseconds or a datetime."""
+    at = datetime.fromtimestamp(when / 1_000, UTC) if isinstance(when, int) else when
+    return at.strftime("%H:%M:%S.") + f"{at.microsecond // 1_000:03d}" if exact else at.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def candle_cells(row: Mapping[str, Any]) -> tuple[object, ...]:
+    """A row of history under `CANDLE_COLUMNS`: its time in UTC, decimals exact and without trailing zeros."""
+    return (time_text(row["start"]), *(_cell(row.get(name)) for name in CANDLE_COLUMNS[1:]))
+
+
+def _cell(value: Any) -> object:
+    return canonical(value) if isinstance(value, Decimal) else value

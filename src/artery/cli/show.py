@@ -1,0 +1,60 @@
+"""How results look: tables for people, JSON for programs."""
+
+import csv
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(highlight=False, soft_wrap=True, stderr=True)
+_COLOURS = {"artery": "bold", "sim": "magenta", "serve": "cyan", "pipeline": "yellow"}
+
+
+def as_json(value: Any) -> None:
+    """One line of JSON; decimals as text."""
+    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    sys.stdout.flush()
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Sequence[str] = ()) -> None:
+    """Rows under their names; nothing is cut off."""
+    grid = Table(box=None, pad_edge=False, header_style="bold")
+    for name in columns:
+        grid.add_column(name, justify="right" if name in right else "left", overflow="fold")
+    for row in rows:
+        grid.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+    out.print(grid)
+
+
+def as_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Comma-separated values, with a first line of names."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+
+
+def say(who: str, line: str) -> None:
+    """A line of someone who runs, with the name in front."""
+    text = Text(f"{who:<8} ", style=_COLOURS.get(who, ""))
+    err.print(text.append("│ ", style="dim").append(line, style="not bold"))
+
+
+def progress(text: str) -> AbstractContextManager[object]:
+    """A line that moves while something is under way, where a person watches."""
+    return err.status(f"{text} …") if err.is_terminal else nullcontext()
+
+
+def open_page(link: str) -> None:
+    """Show a page in this desktop's browser, if it has one."""
+    opener = shutil.which("open" if sys.platform == "darwin" else "xdg-open")
+    if opener:
+        null = subprocess.DEVNULL
+        subprocess.Popen([opener, link], stdin=null, stdout=null, stderr=null, start_new_session=True)
