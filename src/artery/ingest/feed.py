@@ -1,9 +1,9 @@
 """One leader's term: fence, say what cannot be vouched for, listen, write, and mend."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 
-from artery.errors import ArteryError, Fenced
+from artery.errors import ArteryError, Fenced, Unavailable
 from artery.ingest import metrics
 from artery.ingest.clock import FeedClock
 from artery.ingest.history import Errands
@@ -21,7 +21,8 @@ from artery.telemetry import logger
 
 LISTEN_AGAIN_S = 1.0
 LISTEN_AGAIN_MOST_S = 30.0
-MARKETS_WAIT_S = 10.0
+MARKETS_WAIT_S = 5.0
+MARKETS_AGAIN_S = 5.0
 MARKETS_EVERY_S = 600.0
 
 _log = logger("ingest")
@@ -37,26 +38,45 @@ def lock_key(provider: str) -> str:
 
 
 async def serve_term(parts: Parts, epoch: int, cause: str) -> None:
-    """Run the feed until cancelled, or until a newer leader has written."""
-    _log.info("leading the feed", provider=parts.provider, epoch=epoch)
+    """Run the feed until cancelled; `Fenced` when a newer leader has written."""
+    coins = await known_coins(parts)
+    coins = parts.settings.ingest.markets if coins is None else coins
+    inheritance = await take_over(parts, epoch, coins, cause)
+    feed = Feed(parts, epoch, coins, inheritance)
     try:
-        coins = await known_coins(parts)
-        inheritance = await take_over(parts, epoch, coins, cause)
-        await Feed(parts, epoch, coins, inheritance).run()
-    except* Fenced:
-        metrics.FENCED.inc()
-        _log.warning("a newer leader has written; this one stops", provider=parts.provider, epoch=epoch)
+        await feed.run()
+    except BaseExceptionGroup as group:
+        error = first_error(group)
+        if isinstance(error, Fenced):
+            metrics.FENCED.inc()
+        raise error from None
 
 
-async def known_coins(parts: Parts) -> tuple[str, ...]:
-    """The markets of the settings, without those that the venue does not have."""
+def first_error(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The error that says most: a bug before an expected error, being fenced before what followed from it."""
+    errors = list(_leaves(group))
+    bugs = [error for error in errors if not isinstance(error, ArteryError)]
+    fenced = [error for error in errors if isinstance(error, Fenced)]
+    return (bugs or fenced or errors)[0]
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _leaves(each)
+    else:
+        yield error
+
+
+async def known_coins(parts: Parts) -> tuple[str, ...] | None:
+    """The markets of the settings, without those that the venue does not have; None while it does not say."""
     wanted = parts.settings.ingest.markets
     try:
         async with asyncio.timeout(MARKETS_WAIT_S):
             markets = await parts.venue.markets()
     except (ArteryError, TimeoutError) as error:
         _log.warning("the venue's markets could not be had and are asked for again", reason=str(error))
-        return wanted
+        return None
     await say_markets(parts, [market for market in markets if market.key in wanted])
     there = {market.key for market in markets}
     for coin in wanted:
@@ -141,10 +161,13 @@ class Feed:
         return self._status.next(state, now_ms, trouble or holes.cause, markets)
 
     async def _keep_markets(self) -> None:
-        """Look at the markets' metadata again from time to time."""
+        """Look at the markets' metadata again from time to time; start anew if they are not the ones listened to."""
+        coins: tuple[str, ...] | None = None
         while True:
-            await asyncio.sleep(MARKETS_EVERY_S)
-            await known_coins(self._parts)
+            await asyncio.sleep(MARKETS_EVERY_S if coins is not None else MARKETS_AGAIN_S)
+            coins = await known_coins(self._parts)
+            if coins is not None and coins != self._coins:
+                raise Unavailable("the venue's markets have changed: the feed starts anew with those that are there")
 
 
 async def _close(signals: AsyncIterator[Signal]) -> None:

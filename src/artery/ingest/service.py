@@ -9,7 +9,7 @@ from artery.ingest.feed import lock_key, serve_term
 from artery.ingest.parts import Parts
 from artery.ingest.status import keep_passive
 from artery.live.base import LeaderLock, PubSub, Term
-from artery.live.leader import lead
+from artery.live.leader import PAUSE_S, lead
 from artery.providers.base import Venue
 from artery.settings import Settings
 from artery.store.base import Store
@@ -38,22 +38,25 @@ async def run_ingest(
 class Service:
     """One process's part in a feed: standing by, or leading."""
 
-    def __init__(self, parts: Parts, lock: LeaderLock) -> None:
+    def __init__(self, parts: Parts, lock: LeaderLock, pause_s: tuple[float, float] = PAUSE_S) -> None:
         self._parts = parts
         self._lock = lock
+        self._pause_s = pause_s
         self._asked = time.monotonic()
         self._terms = 0
         self._leading = False
 
     async def run(self) -> None:
         """Contend for ever; each time the lock is won, lead."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(keep_passive(self._parts, "standby", "another process leads", lambda: self._leading))
-            group.create_task(lead(self._lock, lock_key(self._parts.provider), self._term, self._ttl_s))
-
-    @property
-    def _ttl_s(self) -> float:
-        return self._parts.settings.ingest.lock_ttl_s
+        key, ttl_s = lock_key(self._parts.provider), self._parts.settings.ingest.lock_ttl_s
+        waiting = asyncio.create_task(
+            keep_passive(self._parts, "standby", "another process leads", lambda: self._leading)
+        )
+        try:
+            await lead(self._lock, key, self._term, ttl_s, pause_s=self._pause_s)
+        finally:
+            waiting.cancel()
+            await asyncio.wait({waiting})
 
     async def _term(self, term: Term) -> None:
         waited = self._terms > 0 or time.monotonic() - self._asked > WAITED_S
