@@ -58,6 +58,7 @@ class Ingest:
     grace_s: float = _setting(1.0, "how long a trade may be on its way before candles close over it")
     lock_ttl_s: float = _setting(30.0, "how long a feed without a sign of life keeps its leader lock")
     history_days: float = _setting(3.0, "how much of the past is fetched at the first start")
+    queue_max: int = _setting(100_000, "events that may wait for the bus before trades are dropped and marked as a hole")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +66,14 @@ class Sim:
     port: int = _setting(8091, "port of the simulated venue; 0 takes a free one")
     seed: int = _setting(7, "the same seed gives the same market")
     trades_per_s: float = _setting(30.0, "trades a second over all markets")
+    books_per_s: float = _setting(2.0, "whole order books a second and market")
 
 
 @dataclass(frozen=True, slots=True)
 class Venue:
     ws_url: str = _setting("", "WebSocket of the venue, if not its usual one")
     rest_url: str = _setting("", "REST address of the venue, if not its usual one")
+    fast_books: bool = _setting(False, "five levels twice a second instead of twenty every five seconds")
 
 
 @dataclass(frozen=True, slots=True)
