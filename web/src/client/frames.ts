@@ -1,0 +1,140 @@
+/** What travels on `/v1/stream`: frames in, frames out, and nothing that touches a socket. */
+
+export const PROTOCOL = "artery.v1";
+const FEW = 16;
+
+export type Fields = Readonly<Record<string, string>>;
+
+export interface EventFrame {
+  readonly type: "event";
+  readonly channel: string;
+  readonly series: string;
+  readonly position: string;
+  readonly data: Fields;
+}
+
+export interface GapFrame {
+  readonly type: "gap";
+  readonly channel: string;
+  readonly series: string;
+  readonly reason: string;
+  /** When the hole began and ended, in Unix milliseconds; 0 where the server did not say. */
+  readonly fromMs: number;
+  readonly toMs: number;
+}
+
+export interface ErrorFrame {
+  readonly type: "error";
+  readonly id: string;
+  readonly code: string;
+  readonly message: string;
+}
+
+export interface PongFrame {
+  readonly type: "pong";
+  readonly id: string;
+  readonly ts: number;
+}
+
+export interface OtherFrame {
+  readonly type: "other";
+  readonly name: string;
+  readonly id: string;
+}
+
+export type Frame = EventFrame | GapFrame | ErrorFrame | PongFrame | OtherFrame;
+
+/** What a client wants of one channel; without `types`, everything that it carries. */
+export interface Subscription {
+  readonly channel: string;
+  readonly types?: readonly string[];
+}
+
+/** The channel of one market, or with `*` of all of a provider's mid prices. */
+export function channelOf(provider: string, market: string): string {
+  return `artery:stream:${provider}:${market}`;
+}
+
+/** The frame in this text, or null where it is not one. */
+export function parseFrame(text: string): Frame | null {
+  const raw = parseObject(text);
+  if (raw === null || typeof raw["type"] !== "string") return null;
+  switch (raw["type"]) {
+    case "event":
+      return eventFrame(raw);
+    case "gap":
+      return gapFrame(raw);
+    case "error":
+      return { type: "error", id: str(raw["id"]), code: str(raw["code"]), message: str(raw["message"]) };
+    case "pong":
+      return { type: "pong", id: str(raw["id"]), ts: num(raw["ts"]) };
+    default:
+      return { type: "other", name: raw["type"], id: str(raw["id"]) };
+  }
+}
+
+export function subscribeFrame(id: string, wanted: readonly Subscription[]): string {
+  return JSON.stringify({ type: "subscribe", id, channels: wanted.map(wantedChannel) });
+}
+
+/**
+ * How to ask for many channels at once. A request is granted whole or not at all, so a few go one by one: a channel
+ * that is not known yet does not take the others with it. Many go together: frames are limited by the second.
+ */
+export function subscribeGroups(wanted: readonly Subscription[]): (readonly Subscription[])[] {
+  if (wanted.length > FEW) return [wanted];
+  return wanted.map((subscription) => [subscription]);
+}
+
+export function unsubscribeFrame(id: string, channels: readonly string[]): string {
+  return JSON.stringify({ type: "unsubscribe", id, channels });
+}
+
+export function pingFrame(id: string): string {
+  return JSON.stringify({ type: "ping", id });
+}
+
+function wantedChannel(wanted: Subscription): string | { channel: string; types: readonly string[] } {
+  return wanted.types ? { channel: wanted.channel, types: wanted.types } : wanted.channel;
+}
+
+function eventFrame(raw: Record<string, unknown>): EventFrame | null {
+  const data = raw["data"];
+  if (typeof data !== "object" || data === null) return null;
+  return {
+    type: "event",
+    channel: str(raw["channel"]),
+    series: str(raw["series"]),
+    position: str(raw["position"]),
+    data: data as Fields,
+  };
+}
+
+function gapFrame(raw: Record<string, unknown>): GapFrame {
+  return {
+    type: "gap",
+    channel: str(raw["channel"]),
+    series: str(raw["series"]),
+    reason: str(raw["reason"]),
+    fromMs: num(raw["from_ms"]),
+    toMs: num(raw["to_ms"]),
+  };
+}
+
+function parseObject(text: string): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : null;
+  } catch {
+    return null;
+  }
+}
+
+function str(value: unknown): string {
+  return typeof value === "string" ? value : value === undefined || value === null ? "" : String(value);
+}
+
+function num(value: unknown): number {
+  const number = Number(value ?? 0);
+  return Number.isFinite(number) ? number : 0;
+}

@@ -1,0 +1,220 @@
+/** A connection to `/v1/stream` that stays: it comes back by itself and subscribes again. */
+
+import {
+  type ErrorFrame,
+  type EventFrame,
+  type Frame,
+  type GapFrame,
+  parseFrame,
+  pingFrame,
+  PROTOCOL,
+  subscribeFrame,
+  subscribeGroups,
+  type Subscription,
+  unsubscribeFrame,
+} from "./frames";
+import { type Backoff, delayMs, verdictOf } from "./retry";
+
+export type ConnectionState =
+  | { readonly kind: "closed" }
+  | { readonly kind: "connecting"; readonly tries: number }
+  | { readonly kind: "open" }
+  | { readonly kind: "waiting"; readonly tries: number; readonly untilMs: number }
+  | { readonly kind: "refused"; readonly code: number; readonly unauthenticated: boolean };
+
+export interface ClientOptions {
+  /** `ws://host/v1/stream`; in a page, the default is the address that served it. */
+  readonly url?: string;
+  /** An API key; without one the browser's cookie speaks for the user. */
+  readonly key?: string;
+  readonly backoff?: Backoff;
+  /** After this long without a frame the server is asked, after twice as long the connection is given up. */
+  readonly quietMs?: number;
+}
+
+type Listener<T> = (value: T) => void;
+type Off = () => void;
+
+const BACKOFF: Backoff = { firstMs: 1_000, mostMs: 15_000 };
+const QUIET_MS = 10_000;
+const CONNECT_MS = 10_000;
+
+export class ArteryClient {
+  readonly #url: string;
+  readonly #protocols: string[];
+  readonly #backoff: Backoff;
+  readonly #quietMs: number;
+  readonly #wanted = new Map<string, Subscription>();
+  readonly #onEvent = new Set<Listener<EventFrame>>();
+  readonly #onGap = new Set<Listener<GapFrame>>();
+  readonly #onError = new Set<Listener<ErrorFrame>>();
+  readonly #onState = new Set<Listener<ConnectionState>>();
+  #socket: WebSocket | null = null;
+  #state: ConnectionState = { kind: "closed" };
+  #tries = 0;
+  #timer = 0;
+  #watch = 0;
+  #heardAt = 0;
+  #pingedAt = 0;
+  #lastId = 0;
+  #skewMs = 0;
+
+  constructor(options: ClientOptions = {}) {
+    this.#url = options.url ?? defaultUrl();
+    this.#protocols = options.key ? [PROTOCOL, `bearer.${options.key}`] : [PROTOCOL];
+    this.#backoff = options.backoff ?? BACKOFF;
+    this.#quietMs = options.quietMs ?? QUIET_MS;
+  }
+
+  get state(): ConnectionState {
+    return this.#state;
+  }
+
+  /** The server's time in Unix milliseconds, as well as it is known. */
+  get serverNow(): number {
+    return Date.now() + this.#skewMs;
+  }
+
+  /** Open the connection and keep it; when it is waiting to try again, try now. */
+  connect(): void {
+    if (this.#state.kind === "connecting" || this.#state.kind === "open") return;
+    this.#open();
+  }
+
+  /** Let the connection go for good. */
+  close(): void {
+    this.#drop(1000);
+    this.#become({ kind: "closed" });
+  }
+
+  /** Want a channel, now and after every reconnect; asking again replaces its types. */
+  subscribe(subscription: Subscription): void {
+    this.#wanted.set(subscription.channel, subscription);
+    this.#send(subscribeFrame(this.#nextId(), [subscription]));
+  }
+
+  unsubscribe(channel: string): void {
+    if (this.#wanted.delete(channel)) this.#send(unsubscribeFrame(this.#nextId(), [channel]));
+  }
+
+  onEvent(listener: Listener<EventFrame>): Off {
+    return listen(this.#onEvent, listener);
+  }
+
+  onGap(listener: Listener<GapFrame>): Off {
+    return listen(this.#onGap, listener);
+  }
+
+  onError(listener: Listener<ErrorFrame>): Off {
+    return listen(this.#onError, listener);
+  }
+
+  onState(listener: Listener<ConnectionState>): Off {
+    return listen(this.#onState, listener);
+  }
+
+  #open(): void {
+    this.#drop(1000);
+    const socket = new WebSocket(this.#url, this.#protocols);
+    this.#socket = socket;
+    this.#heardAt = performance.now();
+    socket.onopen = () => this.#opened(socket);
+    socket.onmessage = (message) => this.#heard(String(message.data));
+    socket.onclose = (close) => this.#lost(close.code);
+    this.#timer = window.setTimeout(() => this.#lost(1006), CONNECT_MS);
+    this.#become({ kind: "connecting", tries: this.#tries });
+  }
+
+  #opened(socket: WebSocket): void {
+    window.clearTimeout(this.#timer);
+    this.#heardAt = performance.now();
+    this.#watch = window.setInterval(() => this.#check(), this.#quietMs / 4);
+    for (const wanted of subscribeGroups([...this.#wanted.values()])) {
+      socket.send(subscribeFrame(this.#nextId(), wanted));
+    }
+    this.#ping();
+    this.#become({ kind: "open" });
+  }
+
+  #heard(text: string): void {
+    this.#heardAt = performance.now();
+    this.#tries = 0; // only a server that speaks resets the wait, not one that accepts and drops
+    const frame = parseFrame(text);
+    if (frame !== null) this.#deliver(frame);
+  }
+
+  #deliver(frame: Frame): void {
+    if (frame.type === "event") tell(this.#onEvent, frame);
+    else if (frame.type === "gap") tell(this.#onGap, frame);
+    else if (frame.type === "error") tell(this.#onError, frame);
+    else if (frame.type === "pong" && frame.ts > 0) this.#setClock(frame.ts);
+  }
+
+  #setClock(serverMs: number): void {
+    const travelMs = (performance.now() - this.#pingedAt) / 2;
+    this.#skewMs = serverMs + travelMs - Date.now();
+  }
+
+  /** A connection can die without a word (a laptop that slept): ask when it is quiet, give up when it stays so. */
+  #check(): void {
+    const quiet = performance.now() - this.#heardAt;
+    if (quiet > this.#quietMs * 2) this.#lost(1006);
+    else if (quiet > this.#quietMs) this.#ping();
+  }
+
+  #ping(): void {
+    this.#pingedAt = performance.now();
+    this.#send(pingFrame(this.#nextId()));
+  }
+
+  #lost(code: number): void {
+    this.#drop(1000);
+    const verdict = verdictOf(code);
+    if (verdict !== "again") {
+      this.#become({ kind: "refused", code, unauthenticated: verdict === "unauthenticated" });
+      return;
+    }
+    const wait = delayMs(this.#backoff, this.#tries, Math.random());
+    this.#tries += 1;
+    this.#timer = window.setTimeout(() => this.#open(), wait);
+    this.#become({ kind: "waiting", tries: this.#tries, untilMs: Date.now() + wait });
+  }
+
+  #drop(code: number): void {
+    window.clearTimeout(this.#timer);
+    window.clearInterval(this.#watch);
+    const socket = this.#socket;
+    this.#socket = null;
+    if (socket === null) return;
+    socket.onopen = socket.onmessage = socket.onclose = null;
+    socket.close(code);
+  }
+
+  #send(frame: string): void {
+    if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(frame);
+  }
+
+  #nextId(): string {
+    this.#lastId += 1;
+    return String(this.#lastId);
+  }
+
+  #become(state: ConnectionState): void {
+    this.#state = state;
+    tell(this.#onState, state);
+  }
+}
+
+function defaultUrl(): string {
+  const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+  return `${scheme}//${location.host}/v1/stream`;
+}
+
+function listen<T>(listeners: Set<Listener<T>>, listener: Listener<T>): Off {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+function tell<T>(listeners: ReadonlySet<Listener<T>>, value: T): void {
+  for (const listener of listeners) listener(value);
+}
