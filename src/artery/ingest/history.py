@@ -20,9 +20,7 @@ from artery.telemetry import logger
 from artery.wire import history as wire
 
 SETTLE_MS = 3_000
-PACE_S = 0.2
 AT_ONCE = 3
-LOOK_S = 0.5
 ASKS_MAX = 20
 FULL_ANSWER = 500
 """A shorter answer is a whole one: no venue cuts its answers shorter than this."""
@@ -49,7 +47,7 @@ class Errands:
         """The candles of this stretch are to come from the venue, once they are over."""
         self._planner.need(coin, from_ms, to_ms)
 
-    async def run(self, open_holes: Callable[[], Sequence[Span]], look_s: float = LOOK_S) -> None:
+    async def run(self, open_holes: Callable[[], Sequence[Span]]) -> None:
         """Work until cancelled; `open_holes` tells of holes that still grow."""
         await persist(self._load, "reading the store")
         async with asyncio.TaskGroup() as group:
@@ -61,7 +59,7 @@ class Errands:
                 job = self._planner.next(self._parts.now_ms())
                 if job is None:
                     self._room.release()
-                    await asyncio.sleep(look_s)
+                    await asyncio.sleep(self._parts.pauses.look_s)
                 else:
                     group.create_task(self._do(job))
 
@@ -116,7 +114,7 @@ class Errands:
 
     async def _ask(self, job: Job, at_ms: int) -> list[Candle]:
         async with self._pace:
-            await asyncio.sleep(PACE_S)
+            await asyncio.sleep(self._parts.pauses.ask_s)
         return await self._parts.venue.candles(job.coin, job.period, at_ms, job.end_ms)
 
     async def _append(self, job: Job, candles: Sequence[Candle]) -> None:

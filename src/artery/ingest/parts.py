@@ -17,6 +17,20 @@ def wall_ms() -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class Pauses:
+    """How long the feed's tasks rest between two looks at the world."""
+
+    beat_s: float = 0.25
+    """The writer, when nothing comes: the clock is said on its beat."""
+    look_s: float = 0.5
+    """The planner of repairs, when nothing is due."""
+    ask_s: float = 0.2
+    """Between two requests for candles: at most five a second."""
+    status_s: float = 1.0
+    """Between two writings of the feed's status."""
+
+
+@dataclass(frozen=True, slots=True)
 class Parts:
     """The rooms that a feed uses, and the clock that it goes by."""
 
@@ -26,6 +40,7 @@ class Parts:
     store: Store
     venue: Venue
     now_ms: Callable[[], int] = wall_ms
+    pauses: Pauses = Pauses()
 
     @property
     def provider(self) -> str:

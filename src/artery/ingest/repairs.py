@@ -136,4 +136,7 @@ class Planner:
         return None
 
     def _next_past(self, now_ms: int) -> Job | None:
+        """One at a time, so that the venue's budget is not spent when a repair comes."""
+        if any(job.key in self._busy for job in self._past):
+            return None
         return next((job for job in self._past if self._free(job.key, now_ms)), None)

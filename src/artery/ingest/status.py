@@ -13,7 +13,6 @@ from artery.providers.base import Market
 from artery.telemetry import logger
 
 TTL_S = 15.0
-EVERY_S = 1.0
 STALE_MS = 15_000
 PASSIVE = ("off", "standby")
 
@@ -74,7 +73,7 @@ async def keep_saying(parts: Parts, look: Callable[[], FeedStatus]) -> None:
             await parts.store.put(status_key(parts.provider), msgspec.json.encode(status), TTL_S)
         except ArteryError as error:
             _log.warning("the feed's status cannot be written", reason=str(error))
-        await asyncio.sleep(EVERY_S)
+        await asyncio.sleep(parts.pauses.status_s)
 
 
 async def say_passive(parts: Parts, state: str, cause: str, since_ms: int) -> None:
@@ -98,7 +97,7 @@ async def keep_passive(parts: Parts, state: str, cause: str, leading: Callable[[
     while True:
         if not leading():
             await say_passive(parts, state, cause, since_ms)
-        await asyncio.sleep(EVERY_S)
+        await asyncio.sleep(parts.pauses.status_s)
 
 
 def _may_replace(value: bytes, now_ms: int) -> bool:

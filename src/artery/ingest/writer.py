@@ -18,7 +18,6 @@ from artery.model.events import Book, Mark, Mids, Trade
 from artery.telemetry import logger
 
 TURN_EVENTS = 5_000
-BEAT_S = 0.25
 
 _log = logger("ingest")
 
@@ -142,14 +141,14 @@ class Writer:
             metrics.EVENTS.labels(entry["t"]).inc()
         for mark in marks:
             metrics.HOLES.labels(mark.cause).inc()
-            _log.warning("a stretch of time is not vouched for", **_shown(mark))
+            _log.info("a stretch of time is not vouched for", **_shown(mark))
             self._marked(mark)
 
     def _pause_s(self) -> float:
-        due_ms = self._turns.throttle.next_ms()
+        due_ms, beat_s = self._turns.throttle.next_ms(), self._parts.pauses.beat_s
         if due_ms is None:
-            return BEAT_S
-        return min(BEAT_S, max(0.0, due_ms / 1_000 - time.monotonic()))
+            return beat_s
+        return min(beat_s, max(0.0, due_ms / 1_000 - time.monotonic()))
 
     def _count(self) -> None:
         throttle = self._turns.throttle
