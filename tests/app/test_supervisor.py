@@ -130,7 +130,8 @@ def test_a_service_that_never_becomes_ready_ends_the_start_with_its_last_words(t
         assert started.process.wait(WAIT_S) == 1
         last = started.said().splitlines()[-1]
         assert last == (
-            "cannot start: one ended with code 1 3 times before it was ready; its last words: the shelf is empty"
+            "cannot start: one failed 3 times before it was ready (it ended with code 1); "
+            "its last words: the shelf is empty"
         )
         assert not any(is_running(pid) for pid in started.pids("other"))
 

@@ -120,8 +120,9 @@ class Supervisor:
         self._close(child)
         child.failures = self._policy.failures(child.failures, now - child.began)
         if not child.lived and child.failures >= EARLY_FAILURES_MAX:
-            name, words = child.service.name, child.last_line.removeprefix("artery: ")
-            raise CannotStart(f"{name} {how} {child.failures} times before it was ready; its last words: {words}")
+            words = child.last_line.removeprefix("artery: ") or "none"
+            times = f"{child.service.name} failed {child.failures} times before it was ready"
+            raise CannotStart(f"{times} (it {how}); its last words: {words}")
         pause_s = self._policy.pause_s(child.failures, random.random())
         child.start_at = now + pause_s
         self._say("artery", f"{child.service.name} {how}; it starts again in {pause_s:.1f} s")
