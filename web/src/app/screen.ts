@@ -161,9 +161,13 @@ export class Screen {
 
   #onGap(gap: GapFrame): void {
     if (gap.series === "TRADE") this.desk.missedTrades(gap.channel);
-    this.#gaps = noted(this.#gaps, gap, GAPS_MAX);
-    this.#status.showGaps(this.#gaps);
-    const shown = this.#gaps.at(-1);
+    // Of books and prices the newest is enough: that older ones were skipped is no loss to the reader.
+    if (gap.reason === "slow_client" && gap.series !== "TRADE") return;
+    const gaps = noted(this.#gaps, gap, GAPS_MAX);
+    if (JSON.stringify(gaps) === JSON.stringify(this.#gaps)) return;
+    this.#gaps = gaps;
+    this.#status.showGaps(gaps);
+    const shown = gaps.at(-1);
     if (shown) window.setTimeout(() => this.#dismiss(shown), GAP_SHOWN_MS);
   }
 

@@ -20,7 +20,7 @@ export class MarketsView {
   readonly #list = byId("markets");
   readonly #picker = byId<HTMLSelectElement>("picker");
   readonly #filter = byId<HTMLInputElement>("filter");
-  #rows: Row[] = [];
+  #rows = new Map<string, Row>();
   #chosen = "";
 
   /** Called with the channel of the market that the reader chose. */
@@ -35,8 +35,9 @@ export class MarketsView {
 
   setMarkets(markets: readonly Market[]): void {
     const oneVenue = new Set(markets.map((market) => market.provider)).size === 1;
-    this.#rows = markets.map((market, index) => this.#makeRow(market, index, oneVenue));
-    this.#list.replaceChildren(...this.#rows.map((row) => row.element));
+    const rows = markets.map((market, index) => this.#makeRow(market, index, oneVenue));
+    this.#rows = new Map(rows.map((row) => [row.market.channel, row]));
+    this.#list.replaceChildren(...rows.map((row) => row.element));
     this.#picker.replaceChildren(...markets.map((market) => new Option(marketName(market), market.channel)));
     this.#applyFilter();
   }
@@ -44,7 +45,7 @@ export class MarketsView {
   setChosen(channel: string): void {
     this.#chosen = channel;
     this.#picker.value = channel;
-    for (const row of this.#rows) {
+    for (const row of this.#rows.values()) {
       const chosen = row.market.channel === channel;
       row.element.ariaSelected = String(chosen);
       if (!chosen) continue;
@@ -54,7 +55,7 @@ export class MarketsView {
   }
 
   setPrice(channel: string, price: number, decimals: number, day: Day | null): void {
-    const row = this.#rows.find((candidate) => candidate.market.channel === channel);
+    const row = this.#rows.get(channel);
     if (!row) return;
     setText(row.price, fixed(price, decimals));
     setText(row.change, day ? percent(changeOf(day, price)) : "–");
@@ -62,7 +63,7 @@ export class MarketsView {
   }
 
   setDay(channel: string, day: Day): void {
-    const row = this.#rows.find((candidate) => candidate.market.channel === channel);
+    const row = this.#rows.get(channel);
     row?.line.setAttribute("points", sparkline(day.closes, SPARK.width, SPARK.height));
   }
 
@@ -84,7 +85,7 @@ export class MarketsView {
 
   #applyFilter(): void {
     const wanted = this.#filter.value.trim().toLowerCase();
-    for (const row of this.#rows) {
+    for (const row of this.#rows.values()) {
       row.element.hidden = !`${row.market.coin} ${row.market.provider}`.toLowerCase().includes(wanted);
     }
   }
@@ -125,7 +126,7 @@ export class MarketsView {
   }
 
   #shown(): Row[] {
-    return this.#rows.filter((row) => !row.element.hidden);
+    return [...this.#rows.values()].filter((row) => !row.element.hidden);
   }
 }
 
