@@ -58,7 +58,9 @@ class Ingest:
     grace_s: float = _setting(1.0, "how long a trade may be on its way before candles close over it")
     lock_ttl_s: float = _setting(30.0, "how long a feed without a sign of life keeps its leader lock")
     history_days: float = _setting(3.0, "how much of the past is fetched at the first start")
-    queue_max: int = _setting(100_000, "events that may wait for the bus before trades are dropped and marked as a hole")
+    queue_max: int = _setting(
+        100_000, "events that may wait for the bus before trades are dropped and marked as a hole"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +83,13 @@ class Pipeline:
     master: str = _setting("local[2]", "Spark's master")
     trigger_ms: int = _setting(500, "time between micro-batches of the candle query")
     store_s: float = _setting(10.0, "time between commits to the lake")
-    heap_mb: int = _setting(640, "memory of the driver's Java heap")
+    slow_store_s: float = _setting(
+        30.0, "time between commits of candles, books and gaps; a venue's history comes at once"
+    )
+    book_s: float = _setting(1.0, "time between two books of one market in the lake")
+    heap_mb: int = _setting(320, "memory of the driver's Java heap")
     batch_max: int = _setting(100_000, "trades in one micro-batch, at most")
+    jars: str = _setting("", "folder of Spark's further jars, if not .cache/jars/spark beside the source")
 
 
 @dataclass(frozen=True, slots=True)

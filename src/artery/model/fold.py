@@ -1,12 +1,15 @@
 """Trades into candles, as a pure function: any order, any duplication, the same result."""
 
 from collections.abc import Iterable
-from decimal import Decimal
+from decimal import Context, Decimal
 
 import msgspec
 
 from artery.model.events import Candle, Trade
 from artery.model.periods import Period
+
+_EXACT = Context(prec=76)
+"""Sums keep every digit that the lake can hold; Python's usual context would round at 28."""
 
 Place = tuple[int, int, int]
 """Where a trade stands among its market's: (ts, epoch, seq)."""
@@ -40,7 +43,7 @@ def join(a: Bar, b: Bar) -> Bar:
         h=max(a.h, b.h),
         l=min(a.l, b.l),
         c=a.c if a.last >= b.last else b.c,
-        v=a.v + b.v,
+        v=_EXACT.add(a.v, b.v),
         n=a.n + b.n,
     )
 

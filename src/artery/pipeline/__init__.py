@@ -1,0 +1,1 @@
+"""Spark: from the bus to candles, and from the bus to the lake."""

@@ -1,0 +1,126 @@
+"""What the candle query's source hands to Spark: trades as one-second bars, clocks, a venue's closed candles.
+
+An entry that cannot be decoded is passed over here; the store query puts it with the dead letters.
+"""
+
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from artery.bus.base import place
+from artery.errors import BadEvent
+from artery.lake.tables import EXACT
+from artery.model.events import EXTERNAL, Candle, Clock, Trade
+from artery.model.fold import Bar, Place, bar, join
+from artery.pipeline import decode
+from artery.pipeline.decode import Raw
+
+BAR, CLOCK, VENUE = "bar", "clock", "venue"
+_PLACE = pa.struct([pa.field(name, pa.int64()) for name in ("ts", "epoch", "seq")])
+_COLUMNS: dict[str, pa.DataType] = {
+    "kind": pa.string(),
+    "provider": pa.string(),
+    "coin": pa.string(),
+    "period_s": pa.int32(),
+    "start_ms": pa.int64(),
+    "first": _PLACE,
+    "last": _PLACE,
+    "o": EXACT,
+    "h": EXACT,
+    "l": EXACT,
+    "c": EXACT,
+    "v": EXACT,
+    "n": pa.int64(),
+    "up_to": pa.string(),
+    "at": pa.list_(pa.int64()),
+}
+SCHEMA = pa.schema(_COLUMNS)
+"""A CLOCK's time is in `last`; `period_s` is set on a venue's candles only; `at` is `up_to` as numbers that compare."""
+
+SIZE_MAX = Decimal(10) ** 17
+"""A larger trade is stored but not folded: a thousand of them would no longer fit the sum's DECIMAL(38,18)."""
+_SECOND_MS = 1_000
+Row = dict[str, Any]
+
+
+def trade_rows(entries: Iterable[Raw]) -> list[Row]:
+    """Trades as bars of a second, each trade once; a foreign one is not folded, as no clock vouches for it."""
+    seconds: dict[tuple[str, str, int], tuple[Bar, str]] = {}
+    names: set[tuple[str, str, int, str]] = set()
+    for position, trade in _of(entries, Trade):
+        name = (trade.provider, trade.coin, trade.ts, trade.tid)
+        if trade.provider == EXTERNAL or not trade.epoch or trade.sz >= SIZE_MAX or name in names:
+            continue
+        names.add(name)
+        key = (trade.provider, trade.coin, trade.ts // _SECOND_MS)
+        old = seconds.get(key)
+        seconds[key] = (bar(trade) if old is None else join(old[0], bar(trade)), position)
+    return [_bar_row(key, *second) for key, second in seconds.items()]
+
+
+def feed_rows(entries: Iterable[Raw]) -> list[Row]:
+    """The newest CLOCK of each provider."""
+    clocks: dict[str, int] = {}
+    for _, clock in _of(entries, Clock):
+        clocks[clock.provider] = max(clock.ts, clocks.get(clock.provider, 0))
+    return [
+        {"kind": CLOCK, "provider": provider, "coin": "", "period_s": 0, "start_ms": 0, "last": _place((ts, 0, 0))}
+        for provider, ts in clocks.items()
+    ]
+
+
+def history_rows(entries: Iterable[Raw]) -> list[Row]:
+    """A venue's closed candles; of two for the same window the later one."""
+    newest: dict[tuple[str, str, int, int], Row] = {}
+    for raw in entries:
+        try:
+            newest |= {candle.key: _venue_row(candle, raw[0]) for candle in decode.page(raw)}
+        except BadEvent:
+            continue
+    return list(newest.values())
+
+
+def record_batch(rows: list[Row]) -> pa.RecordBatch:
+    """Rows as Spark takes them."""
+    return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+
+
+def _of(entries: Iterable[Raw], kind: type[Any]) -> Iterator[tuple[str, Any]]:
+    for raw in entries:
+        try:
+            event = decode.event(raw)
+        except BadEvent:
+            continue
+        if isinstance(event, kind):
+            yield raw[0], event
+
+
+def _bar_row(key: tuple[str, str, int], bar: Bar, up_to: str) -> Row:
+    provider, coin, at_s = key
+    head = {"kind": BAR, "provider": provider, "coin": coin, "start_ms": at_s * _SECOND_MS}
+    return head | _values(bar, up_to)
+
+
+def _venue_row(candle: Candle, position: str) -> Row:
+    head = {"kind": VENUE, "provider": candle.provider, "coin": candle.coin}
+    start = (candle.start_ts, 0, 0)
+    whole = Bar(start, start, candle.o, candle.h, candle.l, candle.c, candle.v, candle.n)
+    return head | {"period_s": candle.period.seconds, "start_ms": candle.start_ts} | _values(whole, position)
+
+
+def _values(bar: Bar, up_to: str) -> Row:
+    prices = {"o": bar.o, "h": bar.h, "l": bar.l, "c": bar.c, "v": bar.v}
+    return {
+        "first": _place(bar.first),
+        "last": _place(bar.last),
+        **prices,
+        "n": bar.n,
+        "up_to": up_to,
+        "at": list(place(up_to)),
+    }
+
+
+def _place(of: Place) -> dict[str, int]:
+    return dict(zip(("ts", "epoch", "seq"), of, strict=True))

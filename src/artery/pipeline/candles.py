@@ -1,0 +1,252 @@
+"""Candles from what each micro-batch amounts to. Pure: no Spark, no clock, no bus."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from artery.bus.base import place
+from artery.model.decimals import canonical
+from artery.model.events import Candle
+from artery.model.fold import Bar, join
+from artery.model.periods import Period
+
+Key = tuple[str, str, int, int]
+"""(provider, coin, period in s, start in ms), as `Candle.key`."""
+
+KEEP_MS = 3_600_000
+SLOW_MS = 5_000
+HELD_MAX = 1_000_000
+FORGET_MS = 10_000
+_MINUTE_S = 60
+
+
+class Partial(msgspec.Struct, frozen=True):
+    """What the trades of one micro-batch amount to in one candle; `up_to` is the newest one's place on the bus."""
+
+    key: Key
+    bar: Bar
+    up_to: str
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """One micro-batch: partial candles, the newest CLOCK of each provider, a venue's own closed candles."""
+
+    partials: Sequence[Partial] = ()
+    clocks: Mapping[str, int] = {}
+    venue: Sequence[Candle] = ()
+
+
+class Held(msgspec.Struct, array_like=True):
+    """A candle that may still change; `venue` says that its values are the venue's own and no trade changes them."""
+
+    bar: Bar
+    up_to: str = ""
+    closed: bool = False
+    venue: bool = False
+    corrected: bool = False
+
+
+class Shown(msgspec.Struct, frozen=True, array_like=True):
+    """The newest version of a candle on the bus: it decides whether and how a later one may follow."""
+
+    values: tuple[str, ...]
+    closed: bool
+    rev: int
+    event_ts: int
+
+
+class State(msgspec.Struct, array_like=True):
+    """All that a book knows, to be kept together with the positions it has reached."""
+
+    held: list[tuple[Key, Held]]
+    shown: list[tuple[Key, Shown]]
+    clocks: dict[str, int]
+    dirty: list[Key]
+
+
+class CandleBook:
+    """Every candle that is open or closed not long ago.
+
+    A candle closes when a CLOCK reaches its end, and never opens again. A trade that comes later, or a venue's own
+    candle that differs, gives the same candle with a higher `rev`. Candles closed for longer than `keep_ms` (and two
+    of their own lengths) are forgotten: trades for them are counted in `stale` and left to the lake's correction.
+    """
+
+    def __init__(self, epoch: int, *, keep_ms: int = KEEP_MS, slow_ms: int = SLOW_MS) -> None:
+        self.stale = 0
+        self._epoch = epoch
+        self._keep_ms = keep_ms
+        self._slow_ms = slow_ms
+        self._now_ms = 0
+        self._forgot_ms = 0
+        self._held: dict[Key, Held] = {}
+        self._open: set[Key] = set()
+        self._dirty: set[Key] = set()
+        self._shown: dict[Key, Shown] = {}
+        self._clocks: dict[str, int] = {}
+        self._seqs: dict[tuple[str, str, int], int] = {}
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def clock_ms(self) -> int:
+        """The oldest of the providers' newest clocks."""
+        return min(self._clocks.values(), default=0)
+
+    def apply(self, batch: Batch, now_ms: int) -> list[Candle]:
+        """Take a micro-batch in; return the candles that are to be appended to the bus, as one append."""
+        self._now_ms = max(self._now_ms, now_ms)
+        for partial in batch.partials:
+            self._fold(partial)
+        for provider, ts in batch.clocks.items():
+            self._clocks[provider] = max(ts, self._clocks.get(provider, 0))
+        self._close()
+        for theirs in batch.venue:
+            self._correct(theirs)
+        result = [candle for key in sorted(self._due()) if (candle := self._show(key))]
+        if self.clock_ms() - self._forgot_ms >= FORGET_MS or len(self._held) > HELD_MAX:
+            self._forgot_ms = self.clock_ms()
+            self._forget()
+        return result
+
+    def state(self) -> State:
+        """A copy of all that is known."""
+        held = [(key, msgspec.structs.replace(held)) for key, held in self._held.items()]
+        return State(held, list(self._shown.items()), dict(self._clocks), sorted(self._dirty))
+
+    def restore(self, state: State, later: Iterable[Candle]) -> None:
+        """Become what `state` was; `later` is what was appended to the bus since then, oldest first."""
+        self._held = {key: msgspec.structs.replace(held) for key, held in state.held}
+        self._open = {key for key, held in state.held if not held.closed}
+        self._shown = dict(state.shown)
+        self._clocks = dict(state.clocks)
+        self._dirty = set(state.dirty)
+        for candle in later:
+            self._saw(candle)
+
+    def _saw(self, candle: Candle) -> None:
+        old = self._shown.get(candle.key)
+        if old is None or (old.closed, old.rev, old.event_ts) < candle.version:
+            self._shown[candle.key] = _shown(candle)
+            self._dirty.add(candle.key)
+
+    def _fold(self, partial: Partial) -> None:
+        key, held = partial.key, self._held.get(partial.key)
+        if held is None:
+            if self._is_past(key):
+                self.stale += partial.bar.n
+                return
+            self._held[key] = Held(partial.bar, partial.up_to)
+            self._open.add(key)
+        elif held.venue:
+            return
+        else:
+            held.bar = join(held.bar, partial.bar)
+            held.up_to = max(held.up_to, partial.up_to, key=_place)
+        self._dirty.add(key)
+
+    def _close(self) -> None:
+        for key in [key for key in self._open if _end(key) <= self._clocks.get(key[0], 0)]:
+            self._held[key].closed = True
+            self._open.discard(key)
+            self._dirty.add(key)
+
+    def _correct(self, candle: Candle) -> None:
+        key = candle.key
+        if not candle.closed or self._is_past(key):
+            return
+        held, bar = self._held.get(key), _venue_bar(candle)
+        if held is None:
+            self._held[key] = Held(bar, closed=True, venue=True)
+        else:
+            held.corrected = held.corrected or _values(held.bar) != _values(bar)
+            held.bar, held.closed, held.venue = bar, True, True
+        self._open.discard(key)
+        self._dirty.add(key)
+
+    def _is_past(self, key: Key) -> bool:
+        return _end(key) + max(self._keep_ms, 2_000 * key[2]) <= self._clocks.get(key[0], 0)
+
+    def _due(self) -> list[Key]:
+        """Changed candles whose time to be shown has come: open ones of long periods wait for theirs."""
+        return [key for key in self._dirty if not self._waits(key)]
+
+    def _waits(self, key: Key) -> bool:
+        held, shown = self._held.get(key), self._shown.get(key)
+        if held is None or held.closed or shown is None or key[2] <= _MINUTE_S:
+            return False
+        return self._now_ms - shown.event_ts < self._slow_ms
+
+    def _show(self, key: Key) -> Candle | None:
+        """The candle as it is to be appended; None if the bus has it so, or has it closed by what is yet to be read."""
+        self._dirty.discard(key)
+        held, shown = self._held.get(key), self._shown.get(key)
+        if held is None:
+            return None
+        corrected, held.corrected = held.corrected, False
+        rev = 1 if corrected else 0
+        if shown is not None:
+            same = shown.closed == held.closed and shown.values == _values(held.bar)
+            if same or (shown.closed and not held.closed):
+                return None
+            rev += shown.rev if corrected or not shown.closed else shown.rev + 1
+        candle = self._candle(key, held, rev)
+        self._shown[key] = _shown(candle)
+        return candle
+
+    def _candle(self, key: Key, held: Held, rev: int) -> Candle:
+        provider, coin, period_s, start_ts = key
+        seq = self._seqs[key[:3]] = self._seqs.get(key[:3], 0) + 1
+        bar = held.bar
+        return Candle(
+            provider=provider,
+            coin=coin,
+            period=Period(period_s),
+            start_ts=start_ts,
+            o=bar.o,
+            h=bar.h,
+            l=bar.l,
+            c=bar.c,
+            v=bar.v,
+            n=bar.n,
+            closed=held.closed,
+            rev=rev,
+            up_to=held.up_to,
+            event_ts=self._now_ms,
+            epoch=self._epoch,
+            seq=seq,
+        )
+
+    def _forget(self) -> None:
+        past = [key for key, held in self._held.items() if held.closed and self._is_past(key)]
+        if len(self._held) - len(past) > HELD_MAX:
+            past = sorted(self._held, key=_end)[: len(self._held) - HELD_MAX]
+        for key in past:
+            del self._held[key]
+            self._open.discard(key)
+            self._dirty.discard(key)
+        for key in [key for key in self._shown if key not in self._held and self._is_past(key)]:
+            del self._shown[key]
+
+
+def _end(key: Key) -> int:
+    return key[3] + key[2] * 1_000
+
+
+def _place(position: str) -> tuple[int, ...]:
+    return place(position) if position else ()
+
+
+def _values(bar: Bar) -> tuple[str, ...]:
+    """What makes two versions of a candle differ, as text, so that 1.50 is 1.5."""
+    return (*map(canonical, (bar.o, bar.h, bar.l, bar.c, bar.v)), str(bar.n))
+
+
+def _venue_bar(candle: Candle) -> Bar:
+    """A venue's candle as a bar that reaches from the first to the last moment of its window."""
+    first, last = (candle.start_ts, 0, 0), (candle.end_ts - 1, 2**62, 2**62)
+    return Bar(first, last, candle.o, candle.h, candle.l, candle.c, candle.v, candle.n)
+
+
+def _shown(candle: Candle) -> Shown:
+    return Shown(_values(_venue_bar(candle)), candle.closed, candle.rev, candle.event_ts)

@@ -1,0 +1,142 @@
+"""The only file that builds the SparkSession."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+import artery
+from artery.errors import CannotStart
+from artery.lake.catalog import NAME, catalog_file, warehouse
+from artery.pipeline import java
+from artery.settings import Settings
+
+_HERE = Path(__file__).parent
+_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_PYTHON_RESERVED_MB = 64
+
+
+def configuration(settings: Settings) -> dict[str, str]:
+    """Every Spark setting that differs from Spark's own default."""
+    folder = settings.folder
+    catalog = f"spark.sql.catalog.{NAME}"
+    return {
+        "spark.app.name": "artery",
+        "spark.master": settings.pipeline.master,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.local.dir": str(folder / "run" / "spark"),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.ui.retainedJobs": "20",
+        "spark.ui.retainedStages": "20",
+        "spark.ui.retainedTasks": "100",
+        "spark.sql.ui.retainedExecutions": "5",
+        "spark.scheduler.mode": "FAIR",
+        "spark.scheduler.allocation.file": f"file://{_HERE / 'pools.xml'}",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(folder / "run" / "warehouse"),
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
+        "spark.sql.streaming.minBatchesToRetain": "10",
+        "spark.sql.streaming.numRecentProgressUpdates": "3",
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+        "spark.python.daemon.module": "artery.pipeline.daemon",
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.iceberg.check-nullability": "false",
+        catalog: "org.apache.iceberg.spark.SparkCatalog",
+        f"{catalog}.type": "jdbc",
+        f"{catalog}.uri": f"jdbc:sqlite:{catalog_file(folder)}?journal_mode=WAL&busy_timeout=10000",
+        f"{catalog}.jdbc.schema-version": "V1",
+        f"{catalog}.warehouse": warehouse(folder),
+        f"{catalog}.cache-enabled": "false",
+        # Spark refuses a heap below 450 MB unless it is told to keep less of it for itself.
+        "spark.testing.reservedMemory": str(_PYTHON_RESERVED_MB * 1024 * 1024),
+    }
+
+
+def jvm_options(settings: Settings) -> list[str]:
+    """A small heap that is collected by one thread and compiled quickly: this service is mostly idle."""
+    archive = jars_folder(settings) / "classes.jsa"
+    options = [f"-Xmx{settings.pipeline.heap_mb}m", "-Xms64m", "-Xss16m", "-XX:+UseSerialGC"]
+    options += ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=96m", "-XX:MaxMetaspaceSize=320m"]
+    options += ["-XX:-UsePerfData", "-Xshare:auto", "-XX:+ExitOnOutOfMemoryError"]
+    options += (
+        [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"] if archive.exists() else []
+    )
+    options += [f"-Dlog4j2.configurationFile=file://{_HERE / 'log4j2.properties'}"]
+    options += [f"-Dartery.log={settings.folder / 'logs' / 'spark.log'}"]
+    return options + [f"-D{name}={value}" for name, value in configuration(settings).items()]
+
+
+def jars_folder(settings: Settings) -> Path:
+    """Where the jars that pyspark does not bring are."""
+    return Path(settings.pipeline.jars) if settings.pipeline.jars else _root() / ".cache" / "jars" / "spark"
+
+
+def classpath(settings: Settings) -> list[str]:
+    """Spark's jars, then ours; or `CannotStart` if they were not fetched."""
+    jars = sorted(jars_folder(settings).glob("*.jar"))
+    if not jars:
+        raise CannotStart(f"Spark's jars are not in {jars_folder(settings)}: run scripts/jars")
+    return [f"{spark_home()}/jars/*", *map(str, jars)]
+
+
+def spark_home() -> Path:
+    """Where pyspark is, without importing it."""
+    from importlib.util import find_spec
+
+    found = find_spec("pyspark")
+    if found is None or not found.origin:
+        raise CannotStart("pyspark is not installed: run scripts/setup")
+    return Path(found.origin).parent
+
+
+class Spark:
+    """The JVM, and the session once it is there. Starting is in two steps, so that others can work meanwhile."""
+
+    def __init__(self, settings: Settings) -> None:
+        log = settings.folder / "logs" / "java.log"
+        shutil.rmtree(settings.folder / "run" / "spark", ignore_errors=True)
+        self._jvm = java.start(java.find_java(), jvm_options(settings), classpath(settings), log)
+
+    def session(self) -> Any:
+        """Wait for the JVM, and connect."""
+        gateway = java.connected(self._jvm)
+        os.environ |= {
+            "PYSPARK_GATEWAY_PORT": str(gateway.port),
+            "PYSPARK_GATEWAY_SECRET": gateway.secret,
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_HOME": str(spark_home()),
+        }
+        from pyspark.sql import SparkSession
+
+        from artery.pipeline.source import BarsSource, RowsSource
+
+        try:
+            spark = SparkSession.builder.getOrCreate()
+        finally:
+            for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
+                del os.environ[name]
+        spark.dataSource.register(BarsSource)
+        spark.dataSource.register(RowsSource)
+        return spark
+
+    @property
+    def pid(self) -> int:
+        return self._jvm.process.pid
+
+    def alive(self) -> bool:
+        return self._jvm.process.poll() is None
+
+    def stop(self) -> None:
+        """End the JVM and with it every worker."""
+        java.stop(self._jvm.process)
+
+
+def _root() -> Path:
+    return Path(artery.__file__).parents[2]

@@ -1,0 +1,149 @@
+"""The bus as streaming sources of Spark. Planning runs in the driver's own worker, reading in any worker."""
+
+import time
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from artery.bus.base import place
+from artery.bus.reader import BusReader, open_reader
+from artery.pipeline import bars, rows
+from artery.pipeline.offsets import Offsets, plan_fast, plan_store, span
+
+READER = lru_cache(maxsize=4)(open_reader)
+"""A worker process is used for many batches, and keeps its connection to the bus."""
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What a source is told: where the bus is, from which positions to go on, and the limits of a batch."""
+
+    url: str
+    base: str
+    start: Offsets
+    trades_max: int = 100_000
+    slow_s: float = 0.0
+    book_ms: int = 1_000
+
+    @staticmethod
+    def of(options: Any) -> "Options":
+        return msgspec.json.decode(options["artery"], type=Options)
+
+    def text(self) -> str:
+        """As Spark's option `artery`."""
+        return msgspec.json.encode(self).decode()
+
+
+class Span(InputPartition):  # type: ignore[misc]
+    """What one task reads: every stream from its start to its end."""
+
+    def __init__(self, start: Offsets, end: Offsets) -> None:
+        super().__init__(0)
+        self.start = start
+        self.end = end
+
+
+class _Reader(DataSourceStreamReader):  # type: ignore[misc]
+    """What both queries share: positions as offsets, and one task for a batch."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._reached = options.start
+
+    def initialOffset(self) -> Offsets:  # noqa: N802 (Spark's name)
+        return self._options.start
+
+    def latestOffset(self, start: Any = None, limit: Any = None) -> Offsets:  # noqa: N802
+        """Spark 4.1 does not say where the last batch ended, so it is remembered."""
+        return self._plan(self._bus(), self._reached)
+
+    def partitions(self, start: Offsets, end: Offsets) -> list[Span]:
+        self._reached = end
+        return [Span(start, end)]
+
+    def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        yield self._read(self._bus(), partition)
+
+    def commit(self, end: Offsets) -> None:
+        """The groups are advanced by whoever has written the result, after it was written."""
+
+    def _bus(self) -> BusReader:
+        return READER(self._options.url, self._options.base)
+
+    def _plan(self, bus: BusReader, start: Offsets) -> Offsets:
+        raise TypeError("a source plans its own batches")
+
+    def _read(self, bus: BusReader, part: Span) -> pa.RecordBatch:
+        raise TypeError("a source reads its own batches")
+
+
+class BarsReader(_Reader):
+    """For the candle query: trades as bars, clocks, a venue's closed candles."""
+
+    def _plan(self, bus: BusReader, start: Offsets) -> Offsets:
+        return plan_fast(bus, start, self._options.trades_max)
+
+    def _read(self, bus: BusReader, part: Span) -> pa.RecordBatch:
+        folds = {"trade": bars.trade_rows, "feed": bars.feed_rows, "history": bars.history_rows}
+        found = [
+            row
+            for stream, fold in folds.items()
+            if part.start[stream] != part.end[stream]
+            for row in fold(span(bus, stream, part.start[stream], part.end[stream]))
+        ]
+        return bars.record_batch(found)
+
+
+class RowsReader(_Reader):
+    """For the store query: rows of the lake's tables."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self._slow_at = 0.0
+
+    def _plan(self, bus: BusReader, start: Offsets) -> Offsets:
+        now = time.monotonic()
+        end = plan_store(bus, start, self._options.trades_max, slow=now - self._slow_at >= self._options.slow_s)
+        if end["candle"] != start["candle"]:
+            self._slow_at = now
+        return end
+
+    def _read(self, bus: BusReader, part: Span) -> pa.RecordBatch:
+        found = rows.Rows(self._options.book_ms)
+        for stream, end in part.end.items():
+            if place(end) > place(part.start[stream]):
+                found.take(stream, span(bus, stream, part.start[stream], end))
+        return found.record_batch()
+
+
+class BarsSource(DataSource):  # type: ignore[misc]
+    """`spark.readStream.format("artery_bars")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "artery_bars"
+
+    def schema(self) -> StructType:
+        return from_arrow_schema(bars.SCHEMA)
+
+    def streamReader(self, schema: StructType) -> BarsReader:  # noqa: N802
+        return BarsReader(Options.of(self.options))
+
+
+class RowsSource(DataSource):  # type: ignore[misc]
+    """`spark.readStream.format("artery_rows")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "artery_rows"
+
+    def schema(self) -> StructType:
+        return from_arrow_schema(rows.SCHEMA)
+
+    def streamReader(self, schema: StructType) -> RowsReader:  # noqa: N802
+        return RowsReader(Options.of(self.options))

@@ -1,0 +1,285 @@
+"""Candles from micro-batches: whatever the order, the cuts and the crashes, they are the fold of the trades."""
+
+from collections.abc import Sequence
+from decimal import Decimal
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from artery.model import fold
+from artery.model.events import Candle, Trade
+from artery.model.periods import Period
+from artery.pipeline.candles import Batch, CandleBook, Partial, State
+
+PERIODS = [Period(60), Period(300)]
+BASE = 1_730_000_100_000
+MINUTE = 60_000
+
+
+def trade(seq: int, ts: int, px: str = "10", sz: str = "1", coin: str = "BTC") -> Trade:
+    return Trade(
+        provider="sim",
+        event_ts=ts,
+        epoch=1,
+        seq=seq,
+        coin=coin,
+        ts=ts,
+        tid=str(seq),
+        px=Decimal(px),
+        sz=Decimal(sz),
+        side="B",
+    )
+
+
+def partials(trades: Sequence[tuple[int, Trade]]) -> list[Partial]:
+    """What Spark would hand over for these trades, each with its position on the bus."""
+    result = []
+    for period in PERIODS:
+        for (provider, coin, start), bar in fold.bars([t for _, t in trades], period).items():
+            inside = [at for at, t in trades if t.coin == coin and period.start(t.ts) == start]
+            result.append(Partial((provider, coin, period.seconds, start), bar, str(max(inside))))
+    return result
+
+
+def venue(start: int, px: str, period: Period = PERIODS[0], n: int = 9) -> Candle:
+    price = Decimal(px)
+    return Candle(
+        provider="sim",
+        coin="BTC",
+        period=period,
+        start_ts=start,
+        o=price,
+        h=price,
+        l=price,
+        c=price,
+        v=Decimal(100),
+        n=n,
+        closed=True,
+        event_ts=0,
+    )
+
+
+def one(candles: Sequence[Candle], period_s: int = 60, start: int | None = None) -> Candle:
+    found = [c for c in candles if c.period.seconds == period_s and start in (None, c.start_ts)]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def test_a_candle_is_open_until_the_clock_reaches_its_end() -> None:
+    book = CandleBook(epoch=5)
+    first = one(book.apply(Batch(partials([(1, trade(1, BASE + 5))]), {"sim": BASE + 59_999}), BASE))
+    assert (first.closed, first.rev, first.up_to, first.epoch, first.seq) == (False, 0, "1", 5, 1)
+    closed = one(book.apply(Batch(clocks={"sim": BASE + MINUTE}), BASE + MINUTE))
+    assert (closed.closed, closed.rev, closed.seq, closed.c) == (True, 0, 2, Decimal(10))
+
+
+def test_a_quiet_market_closes_without_a_further_trade_and_is_shown_once() -> None:
+    book = CandleBook(1)
+    book.apply(Batch(partials([(1, trade(1, BASE))])), BASE)
+    assert one(book.apply(Batch(clocks={"sim": BASE + MINUTE}), BASE)).closed
+    assert book.apply(Batch(clocks={"sim": BASE + MINUTE + 1}), BASE) == []
+
+
+def test_another_providers_clock_closes_nothing() -> None:
+    book = CandleBook(1)
+    book.apply(Batch(partials([(1, trade(1, BASE))])), BASE)
+    assert book.apply(Batch(clocks={"kalshi": BASE * 2}), BASE) == []
+
+
+def test_a_late_trade_raises_the_revision_of_a_closed_candle() -> None:
+    book = CandleBook(1)
+    book.apply(Batch(partials([(1, trade(1, BASE + 10))]), {"sim": BASE + MINUTE}), BASE)
+    late = one(book.apply(Batch(partials([(2, trade(2, BASE + 5, px="8"))])), BASE))
+    assert (late.closed, late.rev, late.o, late.c, late.n) == (True, 1, Decimal(8), Decimal(10), 2)
+
+
+def test_a_venues_candle_that_differs_wins_with_a_higher_revision() -> None:
+    book = CandleBook(1)
+    book.apply(Batch(partials([(1, trade(1, BASE))]), {"sim": BASE + MINUTE}), BASE)
+    corrected = one(book.apply(Batch(venue=[venue(BASE, "99")]), BASE))
+    assert (corrected.closed, corrected.rev, corrected.c, corrected.n) == (True, 1, Decimal(99), 9)
+
+
+def test_a_venues_candle_in_the_same_batch_still_counts_as_a_correction() -> None:
+    book = CandleBook(1)
+    batch = Batch(partials([(1, trade(1, BASE))]), {"sim": BASE + MINUTE}, [venue(BASE, "99")])
+    assert one(book.apply(batch, BASE)).rev == 1
+
+
+def test_a_venues_candle_that_is_equal_changes_nothing() -> None:
+    book = CandleBook(1)
+    book.apply(Batch(partials([(1, trade(1, BASE, sz="100"))]), {"sim": BASE + MINUTE}), BASE)
+    assert book.apply(Batch(venue=[venue(BASE, "10.00", n=1)]), BASE) == []
+
+
+def test_a_trade_does_not_override_the_venues_word() -> None:
+    book = CandleBook(1)
+    book.apply(Batch(partials([(1, trade(1, BASE))]), {"sim": BASE + MINUTE}, [venue(BASE, "99")]), BASE)
+    late = book.apply(Batch(partials([(2, trade(2, BASE + 1, px="1"))])), BASE + 9_000)
+    assert [candle.period.seconds for candle in late] == [300]
+
+
+def test_a_candle_of_which_we_saw_no_trade_comes_from_the_venue() -> None:
+    book = CandleBook(1)
+    given = one(book.apply(Batch(clocks={"sim": BASE + MINUTE}, venue=[venue(BASE, "99")]), BASE))
+    assert (given.rev, given.closed, given.up_to) == (0, True, "")
+
+
+def test_a_venues_open_or_long_past_candle_is_left_alone() -> None:
+    book = CandleBook(1)
+    past = venue(BASE - 2 * 3_600_000, "99")
+    unfinished = msgspec.structs.replace(venue(BASE, "99"), closed=False)
+    assert book.apply(Batch(clocks={"sim": BASE + MINUTE}, venue=[past, unfinished]), BASE) == []
+
+
+def test_long_periods_are_shown_every_five_seconds_and_at_their_end() -> None:
+    book = CandleBook(1)
+    shown = []
+    for second in range(20):
+        batch = Batch(partials([(second + 1, trade(second + 1, BASE + second * 1_000))]))
+        shown += [c.n for c in book.apply(batch, BASE + second * 1_000) if c.period.seconds == 300]
+    assert shown == [1, 6, 11, 16]
+    assert one(book.apply(Batch(clocks={"sim": BASE + 300_000}), BASE + 19_000), 300).n == 20
+
+
+def test_what_was_held_back_is_shown_when_its_time_comes_without_a_further_trade() -> None:
+    book = CandleBook(1)
+    book.apply(Batch(partials([(1, trade(1, BASE))])), BASE)
+    book.apply(Batch(partials([(2, trade(2, BASE + 1))])), BASE + 100)
+    assert one(book.apply(Batch(), BASE + 5_000), 300).n == 2
+
+
+def test_a_trade_for_a_forgotten_candle_is_counted_not_shown() -> None:
+    book = CandleBook(1)
+    book.apply(Batch(partials([(1, trade(1, BASE))]), {"sim": BASE + 2 * 3_600_000}), BASE)
+    assert len(book) == 0
+    assert book.apply(Batch(partials([(2, trade(2, BASE + 1))])), BASE) == []
+    assert book.stale == 2  # once in each of the two periods
+
+
+def test_event_time_never_goes_back_even_if_the_clock_does() -> None:
+    book = CandleBook(1)
+    book.apply(Batch(partials([(1, trade(1, BASE))])), BASE + 1_000)
+    assert one(book.apply(Batch(partials([(2, trade(2, BASE + 1))])), BASE - 3_600_000)).event_ts == BASE + 1_000
+
+
+def test_volumes_keep_every_digit() -> None:
+    book = CandleBook(1)
+    sizes = ["12345678901234567890.1", "0.000000000000000001"]
+    batch = Batch(partials([(i, trade(i, BASE + i, sz=size)) for i, size in enumerate(sizes, 1)]))
+    assert one(book.apply(batch, BASE)).v == Decimal("12345678901234567890.100000000000000001")
+
+
+def test_a_closed_candle_is_not_opened_by_a_book_that_catches_up() -> None:
+    book = CandleBook(1)
+    first = [(1, trade(1, BASE))]
+    empty = book.state()
+    on_bus = book.apply(Batch(partials(first)), BASE) + book.apply(Batch(clocks={"sim": BASE + MINUTE}), BASE)
+    again = CandleBook(2)
+    again.restore(empty, on_bus)
+    assert [c for c in again.apply(Batch(partials(first)), BASE) if c.period.seconds == 60] == []
+    assert again.apply(Batch(clocks={"sim": BASE + MINUTE}), BASE) == []
+
+
+# -- any order, any cut, any crash ------------------------------------------------------------------------------------
+
+prices = st.decimals("0.01", "99999", places=2)
+log_entries = st.lists(
+    st.one_of(
+        st.tuples(st.just("trade"), st.integers(0, 11 * MINUTE), prices, st.sampled_from(["BTC", "ETH"])),
+        st.tuples(st.just("clock"), st.integers(0, 11 * MINUTE)),
+    ),
+    max_size=60,
+)
+FATES = ("goes on", "saves", "dies before the append", "dies after the append")
+cuts = st.lists(st.tuples(st.integers(1, 12), st.sampled_from(FATES)), max_size=60)
+
+
+class Driver:
+    """The pipeline's loop over a log: fold, append, sometimes save; what it saves outlives it, as the bus does."""
+
+    def __init__(self, log: Sequence[tuple[str, ...] | Trade]) -> None:
+        self.log = log
+        self.bus: list[Candle] = []
+        self.saved: tuple[int, int, bytes] | None = None
+        self.epoch = 0
+        self.now_ms = BASE
+        self.start()
+
+    def start(self) -> None:
+        self.epoch += 1
+        self.at = 0
+        self.book = CandleBook(self.epoch)
+        if self.saved is None:
+            self.book.restore(self.book.state(), self.bus)
+            return
+        self.at, shown, state = self.saved
+        self.book.restore(msgspec.msgpack.decode(state, type=State), self.bus[shown:])
+
+    def step(self, size: int, fate: str) -> None:
+        part = list(enumerate(self.log, 1))[self.at : self.at + size]
+        trades = [(at, entry) for at, entry in part if isinstance(entry, Trade)]
+        clocks = [int(entry[1]) for _, entry in part if not isinstance(entry, Trade)]
+        self.now_ms += 700
+        candles = self.book.apply(Batch(partials(trades), {"sim": max(clocks)} if clocks else {}), self.now_ms)
+        if fate == "dies before the append":
+            return self.start()
+        self.bus += candles
+        if fate == "dies after the append":
+            return self.start()
+        self.at += len(part)
+        if fate == "saves":
+            self.saved = (self.at, len(self.bus), msgspec.msgpack.encode(self.book.state()))
+        return None
+
+
+@settings(max_examples=300, deadline=None)
+@given(log_entries, cuts)
+def test_every_trade_counts_once_whatever_the_cuts_and_the_crashes(
+    entries: list[tuple[str, int, Decimal, str]], steps: list[tuple[int, str]]
+) -> None:
+    log = [
+        trade(at, BASE + entry[1], px=str(entry[2]), coin=entry[3]) if entry[0] == "trade" else ("c", BASE + entry[1])
+        for at, entry in enumerate(entries)
+    ]
+    driver = Driver(log)
+    for size, fate in steps:
+        driver.step(size, fate)
+    while driver.at < len(log):
+        driver.step(7, "goes on")
+    driver.now_ms += 10_000
+    driver.step(1, "goes on")
+
+    trades = [entry for entry in log if isinstance(entry, Trade)]
+    clock = max((entry[1] for entry in log if not isinstance(entry, Trade)), default=0)
+    newest: dict[tuple[str, str, int, int], Candle] = {}
+    for candle in driver.bus:
+        old = newest.get(candle.key)
+        if old is not None and old.closed:
+            assert candle.closed, "a closed candle was opened"
+            assert candle.rev > old.rev, "a closed candle changed without a higher revision"
+        assert old is None or candle.version > old.version
+        newest[candle.key] = candle
+    for period in PERIODS:
+        for (provider, coin, start), bar in fold.bars(trades, period).items():
+            candle = newest.pop((provider, coin, period.seconds, start))
+            assert (candle.o, candle.h, candle.l, candle.c) == (bar.o, bar.h, bar.l, bar.c)
+            assert (candle.v, candle.n) == (bar.v, bar.n)
+            assert candle.closed == (start + period.ms <= clock)
+    assert newest == {}
+
+
+@settings(max_examples=50, deadline=None)
+@given(log_entries, cuts)
+def test_positions_of_a_series_follow_each_other(
+    entries: list[tuple[str, int, Decimal, str]], steps: list[tuple[int, str]]
+) -> None:
+    driver = Driver([trade(at, BASE + entry[1]) for at, entry in enumerate(entries)])
+    for size, fate in steps:
+        driver.step(size, fate)
+    last: dict[tuple[str, str, int], int] = {}
+    for candle in driver.bus:
+        series = (candle.coin, str(candle.period), candle.epoch)
+        assert candle.seq == last.get(series, 0) + 1
+        last[series] = candle.seq
