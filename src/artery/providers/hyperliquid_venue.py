@@ -22,7 +22,7 @@ from artery.telemetry import counter, logger
 WS_URL = "wss://api.hyperliquid.xyz/ws"
 REST_URL = "https://api.hyperliquid.xyz/info"
 WEIGHT_PER_MIN = 1_200.0
-ANSWER_MAX = 32 * 1024 * 1024
+ANSWER_MAX = 16 * 1024 * 1024
 REQUESTS_MAX = 64
 REQUEST_S = 10.0
 

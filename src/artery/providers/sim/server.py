@@ -54,7 +54,8 @@ class SimServer:
     ) -> None:
         self.floor = Floor(market, pace or Pace())
         self.timing = timing or Timing()
-        self.clients: set[Client] = set()
+        self.connected: set[Client] = set()
+        self.clients: set[Client] = set()  # those that have become WebSockets
         self.refusing_until_ms = 0
         self._clock = clock
         self._latest_ms = 0
@@ -72,11 +73,12 @@ class SimServer:
     async def stop(self) -> None:
         if self._server is not None:
             self._server.close()
-        for client in list(self.clients):
-            client.abort()
         if self._pulse is not None:
             self._pulse.cancel()
             await asyncio.gather(self._pulse, return_exceptions=True)
+        for client in list(self.connected):
+            client.abort()
+        await asyncio.sleep(0)  # an aborted transport is closed in the loop's next turn
 
     async def wait(self) -> None:
         """Until the venue's pulse ends, which is never but by a fault of its own."""
@@ -166,9 +168,11 @@ class Client(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
+        self._server.connected.add(self)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
+        self._server.connected.discard(self)
         self._server.clients.discard(self)
         self._server.floor.leave(self)
 
@@ -219,7 +223,7 @@ class Client(asyncio.Protocol):
 
     def _open(self, data: bytes) -> None:
         server = self._server
-        if server.refusing or len(server.clients) >= SOCKETS_MAX:
+        if server.refusing or len(server.connected) > SOCKETS_MAX:
             self.abort()
             return
         self._websocket = ServerProtocol(max_size=MESSAGE_MAX)
