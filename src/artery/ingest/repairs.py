@@ -43,6 +43,8 @@ def windows(period: Period, from_ms: int, to_ms: int) -> tuple[int, int]:
 
 def past(coins: Sequence[str], periods: Sequence[Period], days: float, now_ms: int) -> list[Job]:
     """The chart's past: the shortest period of every market first, then the others, which reach back further."""
+    if not days:
+        return []
     jobs = []
     for period in sorted(periods):
         rows = PAST_ROWS if period != min(periods) else min(WINDOWS_MAX, int(days * 86_400_000 / period.ms))
