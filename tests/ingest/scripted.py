@@ -53,6 +53,10 @@ class ScriptedVenue:
             for signal in signals:
                 ear.put_nowait(signal)
 
+    def unheard(self) -> int:
+        """How much of what was said nobody has taken yet."""
+        return sum(ear.qsize() for ear in self._ears)
+
     async def listen(self, coins: Sequence[str]) -> AsyncIterator[Signal]:
         ear: asyncio.Queue[Signal] = asyncio.Queue()
         self._ears.append(ear)
