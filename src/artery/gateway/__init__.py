@@ -1,0 +1,1 @@
+"""HTTP and `/v1/stream`: keys, sessions, fan-out, history and the page."""

@@ -1,0 +1,96 @@
+"""Candles that the lake does not have yet: what the bus holds after the lake's newest commit, in memory. Pure."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from artery.bus.base import place
+from artery.gateway.rows import CandleRow, candle_row
+from artery.model.events import Candle
+
+ROWS_MAX = 300_000
+
+_Series = tuple[str, str, int]
+_Key = tuple[_Series, int]
+
+
+class _Held(msgspec.Struct, frozen=True, gc=False):
+    """The newest version of a candle, when it was made and where on the bus it stands."""
+
+    row: CandleRow
+    event_ts: int
+    where: tuple[int, ...]
+
+    @property
+    def version(self) -> tuple[bool, int, int]:
+        return (*self.row.version, self.event_ts)
+
+
+class Recent:
+    """Newer `(closed, rev, eventTs)` wins. Bounded: of too many, those written first go.
+
+    Candles of `candle` and of `history` are kept apart, as the lake takes up the two at their own pace.
+    """
+
+    def __init__(self, rows_max: int = ROWS_MAX) -> None:
+        self._rows_max = rows_max
+        self._written: dict[str, dict[_Key, _Held]] = {}
+        self._series: dict[_Series, dict[int, list[str]]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, stream: str, position: str, candles: Iterable[Candle]) -> None:
+        """Candles of one entry, in the order of the stream."""
+        where = place(position)
+        for candle in candles:
+            key = ((candle.provider, candle.coin, candle.period.seconds), candle.start_ts)
+            self._put(stream, key, _Held(candle_row(candle), candle.event_ts, where))
+        while self._count > self._rows_max:
+            largest = max(self._written.values(), key=len)
+            name = next(name for name, held in self._written.items() if held is largest)
+            self._forget(name, next(iter(largest)))
+
+    def committed(self, stream: str, position: str) -> None:
+        """The lake has this stream up to here: what it has is not needed any more."""
+        limit = place(position)
+        written = self._written.get(stream, {})
+        done: list[_Key] = []
+        for key, held in written.items():
+            if held.where > limit:
+                break
+            done.append(key)
+        for key in done:
+            self._forget(stream, key)
+
+    def rows(self, provider: str, coin: str, period_s: int, start_ms: int, end_ms: int) -> list[CandleRow]:
+        """Candles that start in [start_ms, end_ms), oldest first."""
+        series = (provider, coin, period_s)
+        found = self._series.get(series, {})
+        return [self._best((series, start), found[start]) for start in sorted(found) if start_ms <= start < end_ms]
+
+    def _put(self, stream: str, key: _Key, held: _Held) -> None:
+        written = self._written.setdefault(stream, {})
+        old = written.get(key)
+        if old is not None and held.version < old.version:
+            return
+        # Taken out and put in again: the order of the table is the order of writing.
+        written.pop(key, None)
+        written[key] = held
+        if old is None:
+            self._count += 1
+            self._series.setdefault(key[0], {}).setdefault(key[1], []).append(stream)
+
+    def _best(self, key: _Key, streams: list[str]) -> CandleRow:
+        return max((self._written[stream][key] for stream in streams), key=lambda held: held.version).row
+
+    def _forget(self, stream: str, key: _Key) -> None:
+        del self._written[stream][key]
+        self._count -= 1
+        starts = self._series[key[0]]
+        starts[key[1]].remove(stream)
+        if not starts[key[1]]:
+            del starts[key[1]]
+        if not starts:
+            del self._series[key[0]]

@@ -1,0 +1,255 @@
+"""The gateway as a service: one port for HTTP, the page and `/v1/stream`."""
+
+import asyncio
+import contextlib
+import errno
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import uvicorn
+
+from artery.bus.base import Bus
+from artery.errors import ArteryError, CannotStart, Unavailable
+from artery.gateway import http, keys
+from artery.gateway.access import Access
+from artery.gateway.catalog import Catalog
+from artery.gateway.door import Door
+from artery.gateway.heads import BoundedHttp
+from artery.gateway.history import History, LakeReads
+from artery.gateway.hub import Hub
+from artery.gateway.limits import LIMITS, Limits
+from artery.gateway.protocol import StreamProtocol
+from artery.gateway.recent import Recent
+from artery.gateway.replay import Replay
+from artery.gateway.routes import Parts
+from artery.gateway.session import Watch
+from artery.gateway.sessions import Connection, Sessions
+from artery.gateway.tails import Tails
+from artery.live.base import PubSub, Subscription
+from artery.settings import Settings
+from artery.store.base import Store
+from artery.telemetry import logger
+
+_PIECE = 128
+_CATALOG_S = 5.0
+_LEAVE_STEP_S = 0.1
+_STOP_S = 3
+
+_log = logger("gateway")
+
+
+async def run_gateway(
+    settings: Settings,
+    bus: Bus,
+    pubsub: PubSub,
+    store: Store,
+    lake: LakeReads,
+    *,
+    static: Path | None,
+    ready: Callable[[int], None],
+    limits: Limits = LIMITS,
+) -> None:
+    """Serve until cancelled; then clients are told to come back, and everything ends within seconds.
+
+    `ready` is called with the port once connections are accepted.
+    """
+    with _listening(settings.gateway.host, settings.gateway.port) as listener:
+        await keys.local_key(store, settings.folder)
+        gateway = Gateway(settings, bus, pubsub, store, lake, static=static, limits=limits)
+        await gateway.run(listener, ready)
+
+
+class Gateway:
+    """All parts of one gateway, wired."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        bus: Bus,
+        pubsub: PubSub,
+        store: Store,
+        lake: LakeReads,
+        *,
+        static: Path | None,
+        limits: Limits = LIMITS,
+    ) -> None:
+        provider = settings.ingest.provider
+        self._pubsub = pubsub
+        self._bus = bus
+        self._limits = limits
+        self.hub = Hub()
+        self._catalog = Catalog(settings, store, self.hub)
+        recent = Recent()
+        self._history = History(recent, lake, bus)
+        self._tails = Tails(bus, lake, self.hub, self._catalog, recent)
+        access = Access(store)
+        door = Door(settings.gateway.host, settings.gateway.hosts, settings.gateway.origins)
+        cookie_name = f"artery_session_{provider}"  # cookies know no ports: each venue's gateway has its own
+        self.sessions = Sessions(
+            hub=self.hub,
+            channels=self._catalog,
+            access=access,
+            door=door,
+            cookie_name=cookie_name,
+            limits=limits,
+            replay=self._replay,
+        )
+        parts = Parts(
+            bus,
+            store,
+            access,
+            self._catalog,
+            self._history,
+            self._tails,
+            provider,
+            settings.stream.workers,
+            cookie_name,
+        )
+        self._app = http.make_app(parts, door, static)
+
+    async def run(self, listener: socket.socket, ready: Callable[[int], None]) -> None:
+        """Serve on a bound socket until cancelled."""
+        async with self._pubsub.subscribe() as subscription:
+            await self._refresh(subscription)
+            positions = await self._tails.start()
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._live(subscription))
+                group.create_task(self._tails.run(positions))
+                group.create_task(self._sweep())
+                group.create_task(self._recheck())
+                group.create_task(self._follow_catalog(subscription))
+                group.create_task(self._serve(listener, ready))
+
+    def _config(self) -> uvicorn.Config:
+        return uvicorn.Config(
+            cast(Any, self._app),
+            http=BoundedHttp,
+            ws=cast(Any, self._protocol),
+            interface="asgi3",
+            lifespan="off",
+            log_config=None,
+            log_level="critical",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=_STOP_S,
+        )
+
+    def _protocol(self, config: uvicorn.Config, server_state: Any, app_state: Any) -> asyncio.Protocol:
+        """One connection's protocol, as uvicorn asks for it."""
+        return StreamProtocol(self.sessions, server_state.connections)
+
+    async def _serve(self, listener: socket.socket, ready: Callable[[int], None]) -> None:
+        port = listener.getsockname()[1]
+        server = _Server(self._config(), lambda: ready(port))
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            await asyncio.shield(serving)
+        finally:
+            await self._stop(server, serving)
+
+    async def _stop(self, server: "_Server", serving: "asyncio.Task[None]") -> None:
+        """Accept nobody new, send everyone away in small groups, then end."""
+        try:
+            for accepting in server.servers:
+                accepting.close()
+            steps = max(1, int(self._limits.restart_spread_s / _LEAVE_STEP_S))
+            for step in range(steps):
+                if self.sessions.take_leave(1 / (steps - step)) == 0:
+                    break
+                await asyncio.sleep(_LEAVE_STEP_S)
+            server.should_exit = True
+            await asyncio.wait([serving], timeout=2 * _STOP_S)
+        finally:
+            serving.cancel()
+
+    async def _live(self, subscription: Subscription) -> None:
+        """Hand what pub/sub brings to the hub, in pieces, so that a flood does not hold up what clients say."""
+        async for messages in subscription:
+            for at in range(0, len(messages), _PIECE):
+                self.hub.accept(messages[at : at + _PIECE])
+                await asyncio.sleep(0)
+        raise Unavailable("pub/sub has ended under the gateway: start it again")
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            self.sessions.tick()
+
+    async def _recheck(self) -> None:
+        while True:
+            await asyncio.sleep(self._limits.recheck_s)
+            try:
+                await self.sessions.recheck()
+            except ArteryError as error:
+                _log.warning("keys could not be checked again", error=str(error))
+
+    async def _follow_catalog(self, subscription: Subscription) -> None:
+        while True:
+            await asyncio.sleep(_CATALOG_S)
+            try:
+                await self._refresh(subscription)
+            except ArteryError as error:
+                _log.warning("markets could not be read again", error=str(error))
+
+    async def _refresh(self, subscription: Subscription) -> None:
+        await self._catalog.refresh()
+        await subscription.add(list(self._catalog.channels()))
+
+    def _replay(self, connection: Connection, watch: Watch) -> Replay:
+        return Replay(
+            connection,
+            watch,
+            hub=self.hub,
+            bus=self._bus,
+            older=self._history.older_trades,
+            limits=self._limits,
+        )
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server without its signal handlers: whoever runs the process has its own."""
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self.servers = []
+        self._tell = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._tell()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+@contextlib.contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    """A socket that listens, or `CannotStart` in one sentence; nothing else has been started by then."""
+    try:
+        family, kind, proto, _, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, proto)
+    except (OSError, UnicodeError) as error:
+        raise CannotStart(f"{host!r:.80} is not an address to listen on; set ART_GATEWAY_HOST") from error
+    with listener:
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(2_048)
+            listener.setblocking(False)
+        except OSError as error:
+            raise CannotStart(_why(host, port, error)) from error
+        yield listener
+
+
+def _why(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} is taken: stop what uses it, or set ART_GATEWAY_PORT to another one (0 takes a free one)"
+    if error.errno == errno.EACCES:
+        return f"port {port} may not be used by this user: set ART_GATEWAY_PORT to one above 1023"
+    return f"{host}:{port} cannot be listened on ({error.strerror}): set ART_GATEWAY_HOST and ART_GATEWAY_PORT"

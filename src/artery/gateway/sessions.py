@@ -1,0 +1,123 @@
+"""All connections of this gateway: who is there, who is being verified, and what they share."""
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from artery.gateway import keys, metrics
+from artery.gateway.access import Access, Credential
+from artery.gateway.door import Door
+from artery.gateway.frames import Batch
+from artery.gateway.grants import Grant
+from artery.gateway.hub import Hub
+from artery.gateway.limits import Limits
+from artery.gateway.session import RESTART, REVOKED, Channels, Now, Session, State, Watch
+
+
+class Replaying(Protocol):
+    """A replay under way: it is given what is live until the connection has caught up."""
+
+    channel: str
+    types: frozenset[str]
+
+    def cancel(self) -> None: ...
+
+
+class Connection(Protocol):
+    """A client's socket, as the rest of the gateway sees it."""
+
+    session: Session | None
+
+    def deliver(self, batch: Batch) -> None: ...
+
+    def tick(self, now_s: float) -> None: ...
+
+    def close(self, code: int, reason: str) -> None: ...
+
+    async def writable(self) -> bool: ...
+
+    def caught_up(self, replay: Replaying) -> None: ...
+
+
+StartReplay = Callable[[Connection, Watch], Replaying]
+
+
+class Sessions:
+    """What every connection needs, and the set of them."""
+
+    def __init__(
+        self,
+        *,
+        hub: Hub,
+        channels: Channels,
+        access: Access,
+        door: Door,
+        cookie_name: str,
+        limits: Limits,
+        replay: StartReplay,
+    ) -> None:
+        self.hub = hub
+        self.channels = channels
+        self.door = door
+        self.cookie_name = cookie_name
+        self.limits = limits
+        self.replay = replay
+        self._access = access
+        self._unverified: set[Connection] = set()
+        self._live: set[Connection] = set()
+
+    @property
+    def unverified(self) -> int:
+        return len(self._unverified)
+
+    @property
+    def live(self) -> int:
+        return len(self._live)
+
+    def now(self) -> Now:
+        return Now(time.monotonic(), keys.wall_ms())
+
+    async def verify(self, shown: Credential) -> Grant:
+        return await self._access.verify(shown)
+
+    def add(self, connection: Connection) -> None:
+        self._unverified.add(connection)
+
+    def moved(self, connection: Connection) -> None:
+        """Its session has changed its state."""
+        self._unverified.discard(connection)
+        if connection.session is not None and connection.session.state is State.LIVE:
+            self._live.add(connection)
+        else:
+            self._live.discard(connection)
+
+    def remove(self, connection: Connection) -> None:
+        self._unverified.discard(connection)
+        self._live.discard(connection)
+
+    def tick(self) -> None:
+        """Let each session look at the clock: pings, idle ends, verification that takes too long."""
+        now_s = time.monotonic()
+        for connection in [*self._unverified, *self._live]:
+            connection.tick(now_s)
+        metrics.SESSIONS.labels("unverified").set(len(self._unverified))
+        metrics.SESSIONS.labels("live").set(len(self._live))
+
+    async def recheck(self) -> None:
+        """Close the connections whose key or page session has ended."""
+        by_source: dict[str, list[Connection]] = {}
+        for connection in self._live:
+            grant = connection.session.grant if connection.session else None
+            if grant is not None:
+                by_source.setdefault(grant.source, []).append(connection)
+        for source, connections in by_source.items():
+            if not await self._access.still_valid(source):
+                for connection in connections:
+                    connection.close(REVOKED, "the key was revoked or has expired")
+
+    def take_leave(self, share: float) -> int:
+        """Tell about this share of the clients that the gateway restarts; returns how many are left."""
+        everyone = [*self._unverified, *self._live]
+        for connection in everyone[: max(1, round(len(everyone) * share))]:
+            connection.close(RESTART, "the gateway restarts; come back in a moment")
+        return self.unverified + self.live
