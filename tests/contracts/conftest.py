@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -15,8 +15,10 @@ from artery.bus.open import open_bus
 from artery.live.base import LeaderLock, PubSub
 from artery.live.lock import StoreLock
 from artery.live.memory import MemoryPubSub
+from artery.live.redis import RedisPubSub
 from artery.store.base import Store
 from artery.store.sqlite import SqliteStore
+from tests.contracts.redis_kits import SERVER, RedisLockKit, RedisStoreKit
 
 WAIT_S = 30.0
 
@@ -30,10 +32,14 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 class BusKit:
-    """A place where buses live: any process may open it with `url` and `base`."""
+    """A place where buses live: any process may open it with `url` and `base`.
 
-    def __init__(self, url: str) -> None:
+    `counts_vanished`: a pending entry that was trimmed counts tries and can change hands, as others do.
+    """
+
+    def __init__(self, url: str, *, counts_vanished: bool = True) -> None:
         self.url = url
+        self.counts_vanished = counts_vanished
         self._bases = itertools.count(1)
         self.base = self.new_base()
         self._open: list[Bus] = []
@@ -114,10 +120,22 @@ class StoreLockKit:
         await self._stores.close()
 
 
-BUSES: dict[str, Callable[[Path], BusKit]] = {"sqlite": lambda folder: BusKit(f"sqlite:///{folder}/bus.db")}
-STORES: dict[str, Callable[[Path], StoreKit]] = {"sqlite": SqliteStoreKit}
-PUBSUBS: dict[str, Callable[[], PubSub]] = {"memory": lambda: MemoryPubSub(queue_max=100)}
-LOCKS: dict[str, Callable[[Path], LockKit]] = {"store": StoreLockKit}
+BUSES: dict[str, Callable[[Path], BusKit]] = {
+    "sqlite": lambda folder: BusKit(f"sqlite:///{folder}/bus.db"),
+    "redis": lambda _: BusKit(SERVER.new_url(), counts_vanished=False),
+}
+STORES: dict[str, Callable[[Path], StoreKit]] = {"sqlite": SqliteStoreKit, "redis": lambda _: RedisStoreKit()}
+PUBSUBS: dict[str, Callable[[], PubSub]] = {
+    "memory": lambda: MemoryPubSub(queue_max=100),
+    "redis": lambda: RedisPubSub(SERVER.new_url(), queue_max=100),
+}
+LOCKS: dict[str, Callable[[Path], LockKit]] = {"store": StoreLockKit, "redis": lambda _: RedisLockKit()}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_server_is_left_behind() -> Iterator[None]:
+    yield
+    SERVER.end()
 
 
 @pytest.fixture(params=BUSES)

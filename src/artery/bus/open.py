@@ -5,11 +5,17 @@ from artery.errors import BadSetting
 
 
 def open_bus(url: str, base: str = "md_stream") -> Bus:
-    """`sqlite:///path` → a SQLite file; the driver is imported only then."""
+    """`sqlite:///path` → a SQLite file, `redis://…` → Redis Streams; a driver is imported only if it is needed."""
     scheme = url.partition("://")[0]
     if scheme == "sqlite":
         from artery.bus.sqlite import SqliteBus
         from artery.store.sqlite_file import file_of
 
         return SqliteBus(file_of(url), base)
-    raise BadSetting(f"the log cannot be at {scheme!r:.20}: ART_BUS_URL takes sqlite:///path, or nothing")
+    if scheme in ("redis", "rediss", "unix"):
+        from artery.bus.redis import RedisBus
+
+        return RedisBus(url, base)
+    raise BadSetting(
+        f"the log cannot be at {scheme!r:.20}: ART_BUS_URL takes sqlite:///path, redis://host:6379/0, or nothing"
+    )

@@ -75,8 +75,14 @@ class SqliteReader:
 
 
 def open_reader(url: str, base: str = "md_stream") -> BusReader:
-    """`sqlite:///path` → a reader of that file."""
+    """`sqlite:///path` → a reader of that file, `redis://…` → of that server."""
     scheme = url.partition("://")[0]
     if scheme == "sqlite":
         return SqliteReader(file_of(url), base)
-    raise BadSetting(f"the log cannot be at {scheme!r:.20}: ART_BUS_URL takes sqlite:///path, or nothing")
+    if scheme in ("redis", "rediss", "unix"):
+        from artery.bus.redis_reader import RedisReader
+
+        return RedisReader(url, base)
+    raise BadSetting(
+        f"the log cannot be at {scheme!r:.20}: ART_BUS_URL takes sqlite:///path, redis://host:6379/0, or nothing"
+    )

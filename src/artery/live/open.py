@@ -6,7 +6,11 @@ from artery.store.base import Store
 
 
 def open_pubsub(url: str) -> PubSub:
-    """Nothing → in this process."""
+    """Nothing → in this process, `redis://…` → through Redis."""
+    if _is_redis(url):
+        from artery.live.redis import RedisPubSub
+
+        return RedisPubSub(url)
     if url:
         raise _unknown(url)
     from artery.live.memory import MemoryPubSub
@@ -15,7 +19,11 @@ def open_pubsub(url: str) -> PubSub:
 
 
 def open_lock(url: str, store: Store) -> LeaderLock:
-    """Nothing → a lock in the store."""
+    """Nothing → a lock in the store, `redis://…` → one in Redis."""
+    if _is_redis(url):
+        from artery.live.lock_redis import RedisLock
+
+        return RedisLock(url)
     if url:
         raise _unknown(url)
     from artery.live.lock import StoreLock
@@ -23,6 +31,12 @@ def open_lock(url: str, store: Store) -> LeaderLock:
     return StoreLock(store)
 
 
+def _is_redis(url: str) -> bool:
+    return url.partition("://")[0] in ("redis", "rediss", "unix")
+
+
 def _unknown(url: str) -> BadSetting:
     scheme = url.partition("://")[0]
-    return BadSetting(f"pub/sub and the leader lock cannot be at {scheme!r:.20}: leave ART_LIVE_URL empty")
+    return BadSetting(
+        f"pub/sub and the leader lock cannot be at {scheme!r:.20}: ART_LIVE_URL takes redis://host:6379/0, or nothing"
+    )

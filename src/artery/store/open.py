@@ -5,11 +5,17 @@ from artery.store.base import Store
 
 
 def open_store(url: str) -> Store:
-    """`sqlite:///path` → a SQLite file; the driver is imported only then."""
+    """`sqlite:///path` → a SQLite file, `redis://…` → Redis; a driver is imported only if it is needed."""
     scheme = url.partition("://")[0]
     if scheme == "sqlite":
         from artery.store.sqlite import SqliteStore
         from artery.store.sqlite_file import file_of
 
         return SqliteStore(file_of(url))
-    raise BadSetting(f"a store cannot be at {scheme!r:.20}: ART_STORE_URL takes sqlite:///path, or nothing")
+    if scheme in ("redis", "rediss", "unix"):
+        from artery.store.redis import RedisStore
+
+        return RedisStore(url)
+    raise BadSetting(
+        f"a store cannot be at {scheme!r:.20}: ART_STORE_URL takes sqlite:///path, redis://host:6379/0, or nothing"
+    )

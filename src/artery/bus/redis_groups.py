@@ -1,0 +1,203 @@
+"""Groups of readers in Redis: what each was given, and what of it is not acked."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from artery.bus import redis_scripts as scripts
+from artery.bus.base import DEAD, START, Entry, place
+from artery.bus.redis_ends import check_group, entries_of, full, named
+from artery.bus.redis_streams import ENTRY_MAX_BYTES, READ_MAX, WAIT_MS, RedisStreams, pack
+from artery.bus.sqlite_schema import check_name
+from artery.errors import BadInput, PositionLost
+
+ACK_MAX = 10_000
+CLAIM_MAX = 1_000
+CLAIM_PAGES_MAX = 50
+ERROR_MAX = 1_000
+
+
+class _Hand:
+    """What this process knows of one consumer."""
+
+    def __init__(self, stream: str, key: str, group: str, consumer: str) -> None:
+        self.stream, self.key, self.group, self.consumer = stream, key, group, consumer
+        self.given = START
+        self.held: list[Entry] = []
+        """Given out by the server in the step in which a loss was found, and not taken back; handed over afterwards."""
+        self.doubt = False
+        """A reply was not heard: the server may have given out entries that nobody saw."""
+
+
+class RedisGroups(RedisStreams):
+    """The part of the bus that knows groups; any other client of the same streams may share them.
+
+    A group that was there and is gone (a server that came back empty) is made again to be given everything, and that
+    is said once, as a lost position. A loss is said once: the group goes on behind it.
+    """
+
+    def __init__(self, url: str, base: str = "md_stream") -> None:
+        super().__init__(url, base)
+        self._known: set[tuple[str, str]] = set()
+        self._hands: dict[tuple[str, str, str], _Hand] = {}
+        self._scanned: dict[tuple[str, str], str] = {}
+
+    async def ensure_group(self, stream: str, group: str, start: str = START) -> None:
+        key = self._key(stream)
+        command = ("XGROUP", "CREATE", key, check_name(group, "group"), full(start), "MKSTREAM")
+        reply = (await self._link.calls([command]))[0]
+        if not str(reply).startswith("BUSYGROUP"):
+            self._link.answer(reply)
+        self._known.add((key, group))
+
+    async def _checked(self, key: str, group: str, reply: Any) -> Any:
+        """The reply of a group's command, unless there is no such group."""
+        if not (isinstance(reply, Exception) and str(reply).startswith(("NOGROUP", "UNBLOCKED"))):
+            self._link.answer(reply)
+            self._known.add((key, group))
+            return reply
+        if (key, group) not in self._known:
+            raise BadInput(f"{key} has no group {group!r:.60}: call ensure_group first") from None
+        made = (await self._link.calls([("XGROUP", "CREATE", key, group, "0", "MKSTREAM")]))[0]
+        if not str(made).startswith("BUSYGROUP"):  # another consumer may have been quicker
+            self._link.answer(made)
+        raise PositionLost(f"{key} had lost its group {group}: it begins again with what is there")
+
+    def _hand(self, stream: str, group: str, consumer: str) -> _Hand:
+        known = self._hands.get((stream, group, consumer))
+        if known is None:
+            known = _Hand(stream, self._key(stream), group, check_name(consumer, "consumer"))
+            self._hands[stream, group, consumer] = known
+        return known
+
+    async def read_pending(
+        self, stream: str, group: str, consumer: str, after: str = START, limit: int = 100
+    ) -> list[Entry]:
+        key, at = self._key(stream), full(after)
+        if limit <= 0:
+            return []
+        limit = min(limit, READ_MAX)
+        given, held = await self._link.atomic(
+            [
+                ("XREADGROUP", "GROUP", group, consumer, "COUNT", limit, "STREAMS", key, at),
+                ("XPENDING", key, group, f"({at}", "+", limit, consumer),
+            ]
+        )
+        await self._checked(key, group, given)
+        return entries_of(given[0][1], [tries for _, _, _, tries in self._link.answer(held)])
+
+    async def read_new(self, stream: str, group: str, consumer: str, limit: int = 100, wait_ms: int = 0) -> list[Entry]:
+        """As in the base. After a call whose reply was not heard, what it may have given out comes first."""
+        hand, limit = self._hand(stream, group, consumer), min(limit, READ_MAX)
+        deadline = time.monotonic() + wait_ms / 1_000
+        while True:
+            entries = await self._unheard(hand, limit) or (await self._give(hand, limit) if limit > 0 else [])
+            left_ms = int((deadline - time.monotonic()) * 1_000)
+            if not entries and left_ms > 0 and limit > 0:
+                entries = await self._wait(hand, limit, min(left_ms, WAIT_MS))
+            if entries:
+                hand.given = entries[-1].id
+            if entries or left_ms <= 0:
+                return entries
+
+    async def _unheard(self, hand: _Hand, limit: int) -> list[Entry]:
+        if hand.held and limit > 0:
+            entries, hand.held = hand.held[:limit], hand.held[limit:]
+            return entries
+        if hand.doubt and limit > 0:
+            entries = await self.read_pending(hand.stream, hand.group, hand.consumer, hand.given, limit)
+            hand.doubt = bool(entries)
+            return entries
+        return []
+
+    async def _give(self, hand: _Hand, limit: int) -> list[Entry]:
+        """What the group was never given, unless some of it is gone."""
+        key, doubt = hand.key, hand.doubt
+        hand.doubt = True
+        command = ("XREADGROUP", "GROUP", hand.group, hand.consumer, "COUNT", limit, "STREAMS", key, ">")
+        ends, (groups, reply) = await self._look(hand.stream, ("XINFO", "GROUPS", key), command)
+        hand.doubt = doubt
+        await self._checked(key, hand.group, reply)
+        entries = _first_given(reply)
+        last = next(said["last-delivered-id"] for said in map(named, groups) if said["name"] == hand.group)
+        try:
+            check_group(key, ends, hand.group, last)
+        except PositionLost as lost:
+            await self._take_back(hand, entries, last, lost.first)
+            raise
+        return entries
+
+    async def _take_back(self, hand: _Hand, entries: list[Entry], last: str, begin: str) -> None:
+        """A loss is said before anything that follows it is given out."""
+        hand.held = entries
+        ids = [entry.id for entry in entries]
+        args = (hand.group, ids[-1] if ids else last, full(begin), *ids)
+        if self._link.answer(await self._link.run(scripts.TAKE_BACK, (hand.key,), args)):
+            hand.held = []
+
+    async def _wait(self, hand: _Hand, limit: int, wait_ms: int) -> list[Entry]:
+        """What comes within some time; nothing can be lost, as there was nothing a moment ago."""
+        hand.doubt = True
+        command = ("XREADGROUP", "GROUP", hand.group, hand.consumer, "COUNT", limit, "BLOCK", wait_ms, "STREAMS")
+        reply = await self._link.wait(wait_ms, *command, hand.key, ">")
+        hand.doubt = False
+        return _first_given(await self._checked(hand.key, hand.group, reply))
+
+    async def ack(self, stream: str, group: str, ids: Sequence[str]) -> int:
+        key, done = self._key(stream), 0
+        for at in range(0, len(ids), ACK_MAX):
+            done += await self._link.call("XACK", key, group, *map(full, ids[at : at + ACK_MAX]))
+        if not done and (key, group) not in self._known:
+            await self._checked(key, group, (await self._link.calls([("XPENDING", key, group)]))[0])
+        return done
+
+    async def ack_up_to(self, stream: str, group: str, position: str) -> None:
+        key = self._key(stream)
+        reply = await self._link.run(scripts.ACK_UP_TO, (key,), (group, full(position)))
+        if isinstance(reply, Exception) and str(reply).startswith("BEYOND"):
+            raise BadInput(f"{key} ends at {str(reply).split()[1]}: {group} cannot be done with {position}")
+        await self._checked(key, group, reply)
+
+    async def claim(self, stream: str, group: str, consumer: str, idle_ms: int, limit: int = 100) -> list[Entry]:
+        """As in the base; where much is pending, the scan goes on where the last one ended, and around once."""
+        hand, cursor = self._hand(stream, group, consumer), self._scanned.pop((stream, group), "-")
+        around = cursor == "-"
+        for page in range(CLAIM_PAGES_MAX if limit > 0 else 0):
+            cursor, found = await self._take_over(hand, (idle_ms, min(limit, CLAIM_MAX), cursor))
+            if found:
+                if page:
+                    self._scanned[stream, group] = cursor
+                found.sort(key=lambda entry: place(entry[0]))
+                return entries_of([entry[:2] for entry in found], [entry[2] for entry in found])
+            if cursor == "-" and around:
+                return []
+            around = around or cursor == "-"
+        self._scanned[stream, group] = cursor
+        return []
+
+    async def _take_over(self, hand: _Hand, args: tuple[int, int, str]) -> Any:
+        known, hand.given, hand.doubt = (hand.given, hand.doubt), START, True  # if it goes unheard, all is in doubt
+        reply = await self._link.run(scripts.CLAIM, (hand.key,), (hand.group, hand.consumer, *args))
+        hand.given, hand.doubt = known
+        return await self._checked(hand.key, hand.group, reply)
+
+    async def dead_letter(self, stream: str, group: str, entry: Entry, error: str) -> None:
+        key = self._key(stream)
+        about = {
+            "stream": stream,
+            "id": entry.id,
+            "group": group,
+            "error": error[:ERROR_MAX],
+            "tries": str(entry.tries),
+        }
+        packed = pack([entry.fields | about], entry_max_bytes=2 * ENTRY_MAX_BYTES)
+        keys, args = (key, self._key(DEAD)), (group, full(entry.id), packed)
+        await self._checked(key, group, await self._link.run(scripts.DEAD_LETTER, keys, args))
+
+
+def _first_given(reply: Any) -> list[Entry]:
+    """What XREADGROUP gave for the first time."""
+    if not reply:
+        return []
+    given = reply[0][1]
+    return entries_of(given, [1] * len(given))

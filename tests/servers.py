@@ -1,0 +1,106 @@
+"""Real servers for tests, each on a free loopback port in a folder of its own, started and ended by pid."""
+
+import contextlib
+import itertools
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+WAIT_S = 30.0
+TRIES = 5
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class RedisServer:
+    """A `redis-server` with its append-only file on; it can be killed, frozen, restarted and emptied."""
+
+    def __init__(self, folder: Path | None = None, *options: str) -> None:
+        self._folder = folder or Path(tempfile.mkdtemp(prefix="artery-redis-"))
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+        self._databases = itertools.count()
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def new_url(self) -> str:
+        """A database that nothing was written to; the first one asked for starts the server."""
+        if self._process is None:
+            self.start()
+        return f"redis://127.0.0.1:{self.port}/{next(self._databases)}"
+
+    def start(self) -> "RedisServer":
+        """Start it where it was before, or on a free port, and wait until it answers."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        fixed = self.port
+        for _ in range(TRIES):  # a free port may be taken by another before the server has it
+            self.port = fixed or free_port()
+            self._process = self._spawn()
+            if self._answers():
+                return self
+        raise AssertionError(f"redis-server did not start: {(self._folder / 'log').read_text()[-500:]}")
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        options = {
+            "port": str(self.port),
+            "bind": "127.0.0.1",
+            "dir": str(self._folder),
+            "logfile": str(self._folder / "log"),
+            "databases": "5000",
+            "save": "",
+            "appendonly": "yes",
+            "appendfsync": "everysec",
+        }
+        arguments = [text for name, value in options.items() for text in (f"--{name}", value)]
+        return subprocess.Popen(["redis-server", *arguments, *self._options])
+
+    def _answers(self) -> bool:
+        deadline = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline and self._process is not None and self._process.poll() is None:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1) as probe:
+                probe.sendall(b"PING\r\n")
+                if probe.recv(64).startswith((b"+PONG", b"-NOAUTH")):
+                    return self._process.poll() is None
+            time.sleep(0.01)
+        self.kill()
+        return False
+
+    def kill(self) -> None:
+        """As a crash would: without a word, and waited for."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait(WAIT_S)
+
+    def forget(self) -> None:
+        """Remove what it kept, so that it starts empty."""
+        assert self._process is None
+        shutil.rmtree(self._folder / "appendonlydir", ignore_errors=True)
+
+    def end(self) -> None:
+        """Stop it for good, and leave nothing behind."""
+        self.kill()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """It lives, and its port is open, but it does nothing."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
