@@ -7,6 +7,7 @@ trade that the venue really had in that time, to compare with what Artery stored
 import asyncio
 import time
 from collections.abc import Callable
+from typing import cast
 
 import msgspec
 from websockets.frames import Frame, Opcode
@@ -166,8 +167,7 @@ class Client(asyncio.Protocol):
         self._websocket: ServerProtocol | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's transports are no subclass of it
         self._server.connected.add(self)
 
     def connection_lost(self, error: Exception | None) -> None:
