@@ -58,6 +58,17 @@ describe("the tape", () => {
   });
 });
 
+describe("the rate of trades", () => {
+  test("is measured over the time that the rows cover", () => {
+    const tape = new Tape(4);
+    for (const ts of [1_000, 6_000]) tape.add(trade(ts, 10));
+    expect(tape.rate(10_000, 10_000)).toBe(0.2);
+    for (const ts of [7_000, 7_500, 8_000]) tape.add(trade(ts, 10));
+    expect(tape.rate(10_000, 10_000)).toBe(1);
+    expect(tape.rate(60_000, 10_000)).toBe(0);
+  });
+});
+
 describe("a market's day", () => {
   const quarter = 900_000;
   const now = 200 * quarter;

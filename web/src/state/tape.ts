@@ -48,6 +48,14 @@ export class Tape {
     return fresh;
   }
 
+  /** Trades a second over the last `windowMs`, or over the time that the rows reach back if that is shorter. */
+  rate(nowMs: number, windowMs: number): number {
+    const recent = this.#rows.filter((trade) => trade.ts > nowMs - windowMs);
+    const full = recent.length === this.#most;
+    const spanMs = full ? nowMs - (recent.at(-1)?.ts ?? nowMs) : windowMs;
+    return (recent.length * 1000) / Math.max(spanMs, 1000);
+  }
+
   clear(): void {
     this.#rows = [];
     this.#fresh = 0;

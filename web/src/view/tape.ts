@@ -38,9 +38,8 @@ export class TapeView {
 
   /** How fast trades come, over the last ten seconds. */
   drawRate(nowMs: number): void {
-    const recent = this.#tape?.rows.filter((trade) => trade.ts > nowMs - RATE_MS).length ?? 0;
-    const more = recent >= TAPE_ROWS ? "over " : "";
-    setText(this.#rate, recent ? `${more}${(recent / (RATE_MS / 1000)).toFixed(1)}/s` : "");
+    const rate = this.#tape?.rate(nowMs, RATE_MS) ?? 0;
+    setText(this.#rate, rate > 0 ? `${rate.toFixed(1)}/s` : "");
   }
 
   #draw(): void {
