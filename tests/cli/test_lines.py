@@ -1,6 +1,5 @@
 """Events as people read them."""
 
-from datetime import UTC, datetime
 from decimal import Decimal
 
 from artery.cli.lines import CANDLE_COLUMNS, candle_cells, line_of
@@ -33,11 +32,15 @@ def test_a_gap_says_when_and_why() -> None:
 
 
 def test_a_row_of_history_is_exact_and_without_trailing_zeros() -> None:
-    numbers = dict.fromkeys(("open", "high", "low", "close", "volume"), Decimal("1.500000000000000000"))
-    row = {"start": datetime(2026, 1, 2, 3, 4, tzinfo=UTC), **numbers, "trades": 7, "closed": True}
+    row = {
+        "start": 1_730_000_000_000,
+        **dict.fromkeys("ohlcv", Decimal("1.500000000000000000")),
+        "n": 7,
+        "closed": True,
+    }
     assert dict(zip(CANDLE_COLUMNS, candle_cells(row), strict=True)) == {
-        "start": "2026-01-02 03:04:00",
-        **dict.fromkeys(numbers, "1.5"),
+        "start": "2024-10-27 03:33:20",
+        **dict.fromkeys(("open", "high", "low", "close", "volume"), "1.5"),
         "trades": 7,
         "closed": True,
     }

@@ -38,6 +38,13 @@ def test_the_lock_of_the_page_names_no_address() -> None:
     assert [name for name, package in lock["packages"].items() if name and "integrity" not in package] == []
 
 
+def test_the_lock_of_the_page_is_whole_for_every_platform() -> None:
+    packages = json.loads((ROOT / "web" / "package-lock.json").read_text())["packages"]
+    wanted = {name for package in packages.values() for name in package.get("optionalDependencies", {})}
+    assert wanted
+    assert sorted(name for name in wanted if f"node_modules/{name}" not in packages) == []
+
+
 def test_everything_the_project_asks_for_is_locked() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     runtime = [Requirement(text) for text in project["project"]["dependencies"]]

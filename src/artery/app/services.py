@@ -9,6 +9,9 @@ from typing import Any
 from artery.app.notes import Beat, Note, write_note
 from artery.errors import BadInput
 from artery.settings import Settings
+from artery.telemetry import logger
+
+_log = logger("app")
 
 
 def run(name: str, settings: Settings) -> None:
@@ -56,6 +59,7 @@ def _until_stopped(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
             if not task.cancelling():  # a second signal must not break off the closing
                 task.cancel()
 
+        loop.set_exception_handler(_tell)
         for one in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(one, stop)
         try:
@@ -64,6 +68,11 @@ def _until_stopped(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
             return
 
     uvloop.run(guarded())
+
+
+def _tell(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What nobody waited for and failed: one line in the log."""
+    _log.error("something failed in the background", what=context.get("message"), exc_info=context.get("exception"))
 
 
 SERVICES: dict[str, Callable[[Settings], None]] = {"sim": _run_sim, "serve": _run_serve, "pipeline": _run_pipeline}

@@ -9,7 +9,8 @@ from artery.client import Gap
 from artery.model.decimals import canonical
 from artery.model.events import Book, Candle, Mids, Trade
 
-CANDLE_COLUMNS = ("start", "open", "high", "low", "close", "volume", "trades", "closed")
+_FIELDS = {"open": "o", "high": "h", "low": "l", "close": "c", "volume": "v", "trades": "n", "closed": "closed"}
+CANDLE_COLUMNS = ("start", *_FIELDS)
 
 
 def line_of(event: Trade | Book | Candle | Mids | Gap) -> str:
@@ -41,7 +42,7 @@ def time_text(when: Any, *, exact: bool = False) -> str:
 
 def candle_cells(row: Mapping[str, Any]) -> tuple[object, ...]:
     """A row of history under `CANDLE_COLUMNS`: its time in UTC, decimals exact and without trailing zeros."""
-    return (time_text(row["start"]), *(_cell(row.get(name)) for name in CANDLE_COLUMNS[1:]))
+    return (time_text(row["start"]), *(_cell(row[field]) for field in _FIELDS.values()))
 
 
 def _cell(value: Any) -> object:
