@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from artery.providers.sim import frames
-from artery.providers.sim.book import book
+from artery.providers.sim.book import book, mid_halves
 from artery.providers.sim.candles import INTERVALS, candles
 from artery.providers.sim.listing import BY_COIN, LISTINGS, Listing
 from artery.providers.sim.market import SimMarket
@@ -83,7 +83,7 @@ def _meta(_market: SimMarket, _request: dict[str, Any], _now_ms: int) -> str:
 
 
 def _all_mids(market: SimMarket, _request: dict[str, Any], now_ms: int) -> str:
-    return frames.all_mids({listing.coin: book(market, listing, now_ms, now_ms).mid_halves for listing in LISTINGS})
+    return frames.all_mids({listing.coin: mid_halves(market, listing, now_ms) for listing in LISTINGS})
 
 
 def _l2_book(market: SimMarket, request: dict[str, Any], now_ms: int) -> str:

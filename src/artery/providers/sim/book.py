@@ -12,7 +12,7 @@ from artery.providers.sim.minutes import Ints
 DEPTH = 20
 FAST_DEPTH = 5
 
-_LOOKED_AT = 40  # ticks searched for 20 levels; about one in eight is empty
+_STEPS = np.arange(40)  # ticks searched for 20 levels; about one in eight is empty
 _SIZE_CHANGES_MS = 4_000
 
 Hashes = NDArray[np.uint64]
@@ -30,25 +30,28 @@ class SimBook(NamedTuple):
     bids: Side
     asks: Side
 
-    @property
-    def mid_halves(self) -> int:
-        """The mid price in half ticks."""
-        return int(self.bids.px[0]) + int(self.asks.px[0])
-
 
 def book(market: SimMarket, listing: Listing, at_ms: int, trades_up_to_ms: int) -> SimBook:
     """The book at a moment, after the trades up to `trades_up_to_ms`: a buyer's last trade is the best ask."""
-    last = market.recent(listing, trades_up_to_ms, 1)
-    if len(last):
-        best_ask, tid = int(last.px[0]) + (0 if last.buy[0] else 1), int(last.tid[0])
-    else:
-        best_ask, tid = market.fair_ticks(listing, at_ms) + 1, 0
+    best_ask, tid = _best_ask(market, listing, trades_up_to_ms)
     lots = listing.usual_lots(best_ask / listing.ticks(1.0))
-    steps = np.arange(_LOOKED_AT)
     return SimBook(
-        _side(listing, best_ask - 1 - steps, 0, at_ms, tid, lots),
-        _side(listing, best_ask + steps, 1, at_ms, tid, lots),
+        _side(listing, best_ask - 1 - _STEPS, 0, at_ms, tid, lots),
+        _side(listing, best_ask + _STEPS, 1, at_ms, tid, lots),
     )
+
+
+def mid_halves(market: SimMarket, listing: Listing, trades_up_to_ms: int) -> int:
+    """The mid price in half ticks: the spread is always one tick."""
+    return 2 * _best_ask(market, listing, trades_up_to_ms)[0] - 1
+
+
+def _best_ask(market: SimMarket, listing: Listing, trades_up_to_ms: int) -> tuple[int, int]:
+    """The best ask after the last trade, and that trade's id."""
+    last = market.recent(listing, trades_up_to_ms, 1)
+    if not len(last):
+        return market.fair_ticks(listing, trades_up_to_ms) + 1, 0
+    return int(last.px[0]) + (0 if last.buy[0] else 1), int(last.tid[0])
 
 
 def _side(listing: Listing, px: Ints, side: int, at_ms: int, tid: int, lots: float) -> Side:

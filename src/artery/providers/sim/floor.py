@@ -5,7 +5,7 @@ from typing import Protocol
 import msgspec
 
 from artery.providers.sim import answers, frames
-from artery.providers.sim.book import SimBook, book
+from artery.providers.sim.book import book, mid_halves
 from artery.providers.sim.candles import open_candle
 from artery.providers.sim.faults import Order, garbage, huge_frame
 from artery.providers.sim.listing import BY_COIN, LISTINGS
@@ -204,18 +204,18 @@ class Floor:
             newest = self.market.recent(BY_COIN[coin], self._said_up_to[coin], HISTORY_TRADES)
             data = frames.trades(BY_COIN[coin], newest)
         elif kind == "l2Book":
-            data = frames.l2_book(BY_COIN[coin], self._book(coin, now_ms), now_ms, fast=variant == "fast")
+            whole = book(self.market, BY_COIN[coin], now_ms, self._said_ms(coin, now_ms))
+            data = frames.l2_book(BY_COIN[coin], whole, now_ms, fast=variant == "fast")
         elif kind == "candle":
             data = self._candle(key, now_ms)
         else:
-            mids = {listing.coin: self._book(listing.coin, now_ms).mid_halves for listing in LISTINGS}
+            mids = {each.coin: mid_halves(self.market, each, self._said_ms(each.coin, now_ms)) for each in LISTINGS}
             data = f'{{"mids":{frames.all_mids(mids)}}}'
         return frames.websocket_frame(frames.message(kind, data))
 
-    def _book(self, coin: str, now_ms: int) -> SimBook:
-        """It fits the trades that were said, if they are being said."""
-        said_ms = self._said_up_to.get(coin, now_ms) if coin in self._next_trade else now_ms
-        return book(self.market, BY_COIN[coin], now_ms, said_ms)
+    def _said_ms(self, coin: str, now_ms: int) -> int:
+        """Books and mids fit the trades that were said, if they are being said."""
+        return self._said_up_to[coin] if coin in self._next_trade else now_ms
 
     def _candle(self, key: Key, now_ms: int) -> str:
         listing = BY_COIN[key[1]]
