@@ -27,11 +27,12 @@ _NETWORK = ("Failed to load resource", "WebSocket connection to")
 
 
 @asynccontextmanager
-async def chromium() -> AsyncIterator[Browser]:
-    """The system's own Chromium, or the one that Playwright has fetched."""
+async def chromium(scale: int = 1) -> AsyncIterator[Browser]:
+    """The system's own Chromium, or the one that Playwright has fetched; `scale` is the screen's own pixel ratio."""
     path = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=path, args=list(_SWITCHES))
+        switches = [*_SWITCHES, f"--force-device-scale-factor={scale}"]
+        browser = await playwright.chromium.launch(executable_path=path, args=switches)
         try:
             yield browser
         finally:
