@@ -74,29 +74,29 @@ def _times(rng: np.random.Generator, n: int, steady: float) -> Ints:
     return clipped
 
 
-def _prices(rng: np.random.Generator, n: int, o: int, h: int, l: int, c: int, buy: NDArray[np.bool_]) -> Ints:  # noqa: E741
+def _prices(rng: np.random.Generator, n: int, o: int, h: int, low: int, c: int, buy: NDArray[np.bool_]) -> Ints:
     """A walk from open to close that touches high and low and never leaves them; `buy` is set right where it must."""
     if n <= 2:
         return np.array([o, c][:n], np.int64)
     line = np.linspace(0.0, 1.0, n)
     walk = np.concatenate(([0.0], np.cumsum(rng.standard_normal(n - 1))))
     bridge = (walk - line * walk[-1]) / np.sqrt(n - 1)
-    path = _stretched(o + (c - o) * line + bridge * max(1.0, 0.7 * (h - l)), o, h, l, c)
-    px = np.clip(np.floor(path).astype(np.int64) + buy, l, h)
+    path = _stretched(o + (c - o) * line + bridge * max(1.0, 0.7 * (h - low)), o, h, low, c)
+    px = np.clip(np.floor(path).astype(np.int64) + buy, low, h)
     px[0], px[-1] = o, c
     inner = px[1:-1]
     if px.max() < h:
         top = int(inner.argmax())
         inner[top], buy[top + 1] = h, True
-    if px.min() > l:
+    if px.min() > low:
         bottom = int(inner.argmin())
-        inner[bottom], buy[bottom + 1] = l, False
+        inner[bottom], buy[bottom + 1] = low, False
     return px
 
 
-def _stretched(path: Floats, o: int, h: int, l: int, c: int) -> Floats:  # noqa: E741
+def _stretched(path: Floats, o: int, h: int, low: int, c: int) -> Floats:
     """`path` with what lies outside open and close scaled to end at high and low."""
-    for edge, limit, outside in ((max(o, c), h, path > max(o, c)), (min(o, c), l, path < min(o, c))):
+    for edge, limit, outside in ((max(o, c), h, path > max(o, c)), (min(o, c), low, path < min(o, c))):
         reach = np.abs(path[outside] - edge).max(initial=0.0)
         if reach > 0.0:
             path[outside] = edge + (path[outside] - edge) * (abs(limit - edge) / reach)
