@@ -105,6 +105,7 @@ describe("words", () => {
     expect(lostWords({ kind: "open" }, 0)).toBe("");
     expect(lostWords({ kind: "connecting", tries: 0 }, 0)).toBe("");
     expect(lostWords({ kind: "connecting", tries: 2 }, 0)).toBe("Connection lost. Trying again now");
+    expect(lostWords({ kind: "refused", code: 4503, unauthenticated: true }, 0)).toContain("may not have live data");
     expect(connectionLine(waiting).tone).toBe("bad");
   });
 

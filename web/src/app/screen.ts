@@ -136,8 +136,8 @@ export class Screen {
   async #onState(state: ConnectionState): Promise<void> {
     this.#status.showConnection(state, Date.now());
     if (state.kind === "open") this.#opened();
-    if (state.kind === "refused" && state.unauthenticated) location.reload();
-    if (state.kind === "waiting" && (await this.#sessionIsOver())) location.reload();
+    const turnedAway = state.kind === "waiting" || state.kind === "refused";
+    if (turnedAway && (await this.#sessionIsOver())) location.reload();
   }
 
   #opened(): void {

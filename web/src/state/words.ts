@@ -77,7 +77,7 @@ export function lostWords(state: ConnectionState, nowMs: number): string {
     case "connecting":
       return state.tries > 0 ? "Connection lost. Trying again now" : "";
     case "refused":
-      return state.unauthenticated ? "" : "The server refused this page. Reload it.";
+      return state.unauthenticated ? "This session may not have live data." : "The server refused this page. Reload it.";
     default:
       return "";
   }
