@@ -24,14 +24,14 @@ from tests.ingest.make import T0
 DEADLINE_S = 30.0
 
 
-async def until(condition: Callable[[], Awaitable[Any]], what: str) -> Any:
+async def until(condition: Callable[[], Awaitable[Any]], what: str, pause_s: float = 0.005) -> Any:
     """The condition's value, once it is true."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + DEADLINE_S
     while loop.time() < deadline:
         if value := await condition():
             return value
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(pause_s)
     raise AssertionError(f"not within {DEADLINE_S:g} s: {what}")
 
 

@@ -6,7 +6,8 @@ import msgspec
 
 ALL = ""
 DAY_MS = 86_400_000
-AHEAD_MS = 60_000
+AHEAD_FIRST_MS = 2_000
+AHEAD_MOST_MS = 60_000
 WATCHED = 0
 
 
@@ -20,18 +21,19 @@ class Span(msgspec.Struct, frozen=True):
 
 
 class _Hole(msgspec.Struct):
-    """A hole that is still open; `said_ms` is how far it was said, 0 if never."""
+    """A hole that is still open; `said_ms` is how far it was said, 0 if never, `ahead_ms` how far ahead it was."""
 
     from_ms: int
     cause: str
     said_ms: int = 0
+    ahead_ms: int = 0
 
 
 class Holes:
     """The open holes of each market. What `to_say` returns must be written before any later CLOCK.
 
     A hole is said when it opens and again, whole, when it closes. One that leaves other markets watched
-    does not stop the clock, so it is said ahead of time, a minute at once.
+    does not stop the clock, so it is said ahead of time, further each time, a minute at most.
     """
 
     def __init__(self, coins: Sequence[str], grace_ms: int) -> None:
@@ -94,7 +96,9 @@ class Holes:
                 begin_ms = hole.said_ms
             else:
                 continue
-            hole.said_ms = now_ms if whole else now_ms + AHEAD_MS
+            if not whole:
+                hole.ahead_ms = min(AHEAD_MOST_MS, 2 * hole.ahead_ms or AHEAD_FIRST_MS)
+            hole.said_ms = now_ms if whole else now_ms + hole.ahead_ms
             spans.append(Span(coin, begin_ms, hole.said_ms, hole.cause))
         return joined(spans, self._coins)
 

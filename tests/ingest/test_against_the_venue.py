@@ -1,0 +1,119 @@
+"""Ingest over the simulated venue's real socket and the real bus, compared with what really happened there."""
+
+import asyncio
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from artery.model.periods import DERIVED, Period
+from artery.wire import history as wire
+from tests.ingest.scripted import until
+from tests.ingest.venue_and_feed import COINS, play
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+async def test_every_trade_of_the_venue_is_on_the_bus_once_and_published(tmp_path: Path) -> None:
+    async with play(tmp_path) as one, one.pubsub.subscribe() as subscription:
+        await subscription.add([f"artery:stream:sim:{coin}" for coin in COINS])
+        async with one.serving():
+            await one.vouched_beyond(now_ms() + 1_500)
+        assert await one.check() > 50
+        positions = [str(trade.position) for trade in await one.trades()]
+        published: list[str] = []
+        await one.pubsub.close()
+        async for messages in subscription:
+            published += [message.position for message in messages if message.series == "TRADE"]
+        assert len(published) > 50
+        assert published == positions[: len(published)]  # the stop may have come between the bus and the publishing
+        assert (await one.marks())[0].cause == "start"
+
+
+async def test_a_dropped_socket_is_a_marked_hole(tmp_path: Path) -> None:
+    async with play(tmp_path) as one:
+        async with one.serving():
+            await one.vouched_beyond(now_ms() + 300)
+            await one.disturb(drop=True)
+            dropped = now_ms()
+            mark = await one.marked(lambda mark: mark.from_ms < dropped <= mark.to_ms and mark.cause != "start")
+            assert mark.coin == ""
+            await one.vouched_beyond(now_ms() + 500)
+        assert await one.check() > 20
+
+
+async def test_a_venue_that_refuses_for_a_while_leaves_one_hole_that_covers_it(tmp_path: Path) -> None:
+    async with play(tmp_path) as one:
+        async with one.serving():
+            await one.vouched_beyond(now_ms() + 300)
+            away = now_ms()
+            await one.disturb(refuse_s=1.2, drop=True)
+            await one.state("connecting")
+            mark = await one.marked(
+                lambda mark: mark.from_ms <= away and mark.to_ms > away + 1_000 and mark.cause != "start"
+            )
+            assert mark.coin == ""
+            await one.vouched_beyond(now_ms() + 500)
+        assert await one.check() > 20
+
+
+async def test_a_silent_socket_is_noticed_and_its_silence_marked(tmp_path: Path) -> None:
+    async with play(tmp_path) as one:
+        async with one.serving():
+            await one.vouched_beyond(now_ms() + 300)
+            began = now_ms()
+            await one.disturb(stall_s=1.5)
+            await one.marked(lambda mark: mark.from_ms <= began and mark.to_ms > began + 1_000)
+            await one.vouched_beyond(now_ms() + 500)
+        assert await one.check() > 20
+
+
+async def test_bad_frames_do_not_harm_the_good_ones_between_them(tmp_path: Path) -> None:
+    async with play(tmp_path) as one:
+        async with one.serving():
+            await one.vouched_beyond(now_ms() + 300)
+            await one.disturb(garbage=40)
+            await one.disturb(huge_frame_bytes=2_000_000)
+            await one.vouched_beyond(now_ms() + 500)
+        assert await one.check() > 20
+
+
+async def test_the_next_leader_goes_on_without_repeating_what_the_venue_repeats(tmp_path: Path) -> None:
+    async with play(tmp_path) as one:
+        async with one.serving() as first:
+            await one.vouched_beyond(now_ms() + 300)
+            async with one.serving():
+                first.cancel()
+                with suppress(asyncio.CancelledError):
+                    await first
+                left = now_ms()
+                await one.vouched_beyond(left + 500)
+        assert await one.check() > 20
+        marks = await one.marks()
+        assert len({mark.epoch for mark in marks}) == 2
+        second = [mark for mark in marks if mark.epoch == max(mark.epoch for mark in marks)]
+        assert second[0].last.keys() >= {f"{coin}|TRADE" for coin in COINS}
+
+
+async def test_the_first_start_brings_the_venues_own_past(tmp_path: Path) -> None:
+    async with play(tmp_path, trades_per_s=30.0, markets=("BTC", "DOGE"), history_days=0.5) as one:
+        async with one.serving():
+
+            async def done() -> bool:
+                return len(await one.store.scan("artery:history:sim:")) == 2 * len(DERIVED)
+
+            await until(done, "the past is there")
+        batches = [wire.decode(entry.fields) for entry in await one.bus.read("history", limit=10_000)]
+        minutes = [
+            candle
+            for batch in batches
+            if batch.request_id == "own:first:sim:BTC:1m"
+            for candle in wire.candles(batch, event_ts=0)
+        ]
+        assert len(minutes) > 600
+        assert all(candle.closed for candle in minutes)
+        last = minutes[-1]
+        truth = await one.truth("BTC", last.start_ts, last.start_ts + Period(60).ms)
+        assert last.n == len(truth)
+        assert last.start_ts + 2 * 60_000 >= min(mark.to_ms for mark in await one.marks()) - 60_000
