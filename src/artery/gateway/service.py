@@ -33,7 +33,7 @@ from artery.store.base import Store
 from artery.telemetry import logger
 
 _PIECE = 128
-_CATALOG_S = 5.0
+_CATALOG_S = 2.0
 _LEAVE_STEP_S = 0.1
 _STOP_S = 3
 
@@ -55,7 +55,7 @@ async def run_gateway(
 
     `ready` is called with the port once connections are accepted.
     """
-    with _listening(settings.gateway.host, settings.gateway.port) as listener:
+    with listening(settings.gateway.host, settings.gateway.port) as listener:
         await keys.local_key(store, settings.folder)
         gateway = Gateway(settings, bus, pubsub, store, lake, static=static, limits=limits)
         await gateway.run(listener, ready)
@@ -227,7 +227,7 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.contextmanager
-def _listening(host: str, port: int) -> Iterator[socket.socket]:
+def listening(host: str, port: int) -> Iterator[socket.socket]:
     """A socket that listens, or `CannotStart` in one sentence; nothing else has been started by then."""
     try:
         family, kind, proto, _, address = socket.getaddrinfo(

@@ -74,6 +74,9 @@ class Sessions:
     def live(self) -> int:
         return len(self._live)
 
+    def everyone(self) -> list[Connection]:
+        return [*self._unverified, *self._live]
+
     def now(self) -> Now:
         return Now(time.monotonic(), keys.wall_ms())
 
@@ -98,7 +101,7 @@ class Sessions:
     def tick(self) -> None:
         """Let each session look at the clock: pings, idle ends, verification that takes too long."""
         now_s = time.monotonic()
-        for connection in [*self._unverified, *self._live]:
+        for connection in self.everyone():
             connection.tick(now_s)
         metrics.SESSIONS.labels("unverified").set(len(self._unverified))
         metrics.SESSIONS.labels("live").set(len(self._live))
@@ -117,7 +120,7 @@ class Sessions:
 
     def take_leave(self, share: float) -> int:
         """Tell about this share of the clients that the gateway restarts; returns how many are left."""
-        everyone = [*self._unverified, *self._live]
+        everyone = self.everyone()
         for connection in everyone[: max(1, round(len(everyone) * share))]:
             connection.close(RESTART, "the gateway restarts; come back in a moment")
         return self.unverified + self.live

@@ -1,0 +1,20 @@
+"""Gateway tests run on the loop that the gateway runs on."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from tests.gateway.running import Running, started
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    return {"uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture
+async def running(tmp_path: Path) -> AsyncIterator[Running]:
+    async with started(tmp_path) as gateway:
+        yield gateway
