@@ -118,7 +118,7 @@ def read(connection: sqlite3.Connection, table: str, after: int, limit: int, up_
         raise _replaced(table, after, head, trimmed)
     if after < trimmed:
         raise _lost(table, after, trimmed)
-    last = min(head if up_to is None else up_to, after + min(limit, READ_MAX))
+    last = min(head, head if up_to is None else up_to, after + min(limit, READ_MAX))
     if last <= after:
         return []
     lines = span(connection, table, after + 1, last)
