@@ -63,11 +63,37 @@ describe("a trade", () => {
     expect(made.newest).toMatchObject({ o: 10, h: 13, l: 9, c: 13, v: 5 });
   });
 
-  test("opens the next candle before the server does", () => {
+  test("opens the next candle before the server does, if its trades were watched from the start", () => {
     const made = series(1);
+    made.trade(trade(MINUTE + 5, 13));
     const change = made.trade(trade(2 * MINUTE + 5, 14, 2));
     expect(change).toMatchObject({ kind: "bar", bar: { start: 2 * MINUTE, o: 14, c: 14, v: 2, closed: false } });
     expect(made.length).toBe(2);
+  });
+
+  test("in the middle of a candle that only the server knows waits for it, and is then in it", () => {
+    const made = series(1);
+    expect(made.trade(trade(2 * MINUTE + 5, 14, 2)).kind).toBe("none");
+    expect(made.trade(trade(2 * MINUTE + 6, 15, 2)).kind).toBe("none");
+    expect(made.length).toBe(1);
+    made.put(candle(2 * MINUTE, { closed: false, o: 10, c: 14, v: 9, eventTs: 1 }));
+    expect(made.newest).toMatchObject({ o: 10, h: 15, c: 15, v: 9 });
+  });
+
+  test("that comes late, after one of the next candle, changes nothing", () => {
+    const made = series(1);
+    made.trade(trade(3 * MINUTE + 5, 14));
+    expect(made.trade(trade(2 * MINUTE + 5, 99)).kind).toBe("none");
+    made.put(candle(3 * MINUTE, { closed: false, eventTs: 1 }));
+    expect(made.newest).toMatchObject({ h: 14, c: 14 });
+  });
+
+  test("after missed ones opens nothing until the next candle begins", () => {
+    const made = series(1);
+    made.trade(trade(MINUTE + 5, 13));
+    made.forgetTrades();
+    expect(made.trade(trade(2 * MINUTE + 5, 14)).kind).toBe("none");
+    expect(made.trade(trade(3 * MINUTE + 5, 14)).kind).toBe("bar");
   });
 
   test("of a closed or an earlier candle is the server's matter", () => {
@@ -99,6 +125,7 @@ describe("a trade", () => {
 
   test("leaves its mark on a candle that the server has not closed yet", () => {
     const made = series(1);
+    made.trade(trade(MINUTE + 1, 13));
     made.trade(trade(2 * MINUTE + 1, 14));
     made.trade(trade(2 * MINUTE + 2, 15));
     made.trade(trade(3 * MINUTE + 1, 16));

@@ -21,6 +21,8 @@ export class CandleSeries {
   readonly #lengthMs: number;
   #bars: Candle[] = [];
   #own: Candle | null = null;
+  /** Time of the first trade since which none was missed. */
+  #since: number | null = null;
 
   constructor(lengthMs: number) {
     this.#lengthMs = lengthMs;
@@ -90,21 +92,30 @@ export class CandleSeries {
     return { kind: "bar", bar: held === last ? joined(candle, this.#own) : candle };
   }
 
-  /** Fold one trade into the newest candle, or open the next one with it. */
+  /**
+   * Fold one trade into the newest candle, or open the next one with it.
+   *
+   * A candle is opened here only if its trades were watched from its start; the server opens any other one, as only
+   * it knows the open.
+   */
   trade(trade: Trade): Change {
+    this.#since ??= trade.ts;
     const last = this.#bars.at(-1);
     const start = startOf(trade.ts, this.#lengthMs);
     if (!last || start < last.start || (start === last.start && last.closed)) return NONE;
+    if (this.#own && start < this.#own.start) return NONE;
+    this.#settleOwn(start);
+    this.#own = this.#own ? folded(this.#own, trade) : opened(start, trade);
     if (start > last.start) {
-      this.#settleOwn(start);
-      this.#bars.push(opened(start, trade));
+      if (start <= this.#since) return NONE;
+      this.#bars.push(this.#own);
     }
-    this.#own = this.#own?.start === start ? folded(this.#own, trade) : opened(start, trade);
     return { kind: "bar", bar: joined(this.#bars.at(-1) as Candle, this.#own) };
   }
 
   /** Trades were missed: what was folded here no longer vouches for the close or the volume. */
   forgetTrades(): void {
+    this.#since = null;
     this.#settleOwn(Infinity);
   }
 
