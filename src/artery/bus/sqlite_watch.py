@@ -7,7 +7,7 @@ from collections.abc import Callable
 from artery.errors import Unavailable
 from artery.telemetry import logger
 
-POLL_S = 0.008
+POLL_S = 0.010
 _TROUBLE_S = 1.0
 
 _log = logger("bus")
