@@ -38,7 +38,7 @@ def examine(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
         _versions(),
         _python(),
         _java(environ),
-        _jars(),
+        _jars(settings),
         _page(environ),
         *_ports(settings),
         _folder(settings.folder),
@@ -68,8 +68,8 @@ def _java(environ: Mapping[str, str]) -> Finding:
     return Finding("Java", "missing", f"{number or 'no version'} ({path})" if path else "none", how)
 
 
-def _jars() -> Finding:
-    found = machine.jars()
+def _jars(settings: Settings) -> Finding:
+    found = machine.jars(settings)
     if found:
         return Finding("Spark's jars", "ok", ", ".join(path.stem for path in found))
     return Finding("Spark's jars", "missing", "none", "run scripts/setup")

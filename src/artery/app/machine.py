@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import artery
+from artery.settings import Settings
 
 JAVA_LEAST = 17
 LOOK_S = 20.0
@@ -39,9 +40,10 @@ def java_version(path: str) -> int:
     return int(found[1]) if found else 0
 
 
-def jars() -> list[Path]:
+def jars(settings: Settings) -> list[Path]:
     """Spark's jars, as set-up has fetched them."""
-    return sorted((ROOT / ".cache" / "jars" / "spark").glob("*.jar"))
+    folder = Path(settings.pipeline.jars) if settings.pipeline.jars else ROOT / ".cache" / "jars" / "spark"
+    return sorted(folder.glob("*.jar"))
 
 
 def page() -> Path | None:

@@ -17,7 +17,7 @@ def check(settings: Settings, environ: Mapping[str, str]) -> None:
     if is_running(settings.folder):
         raise _running(settings.folder)
     _check_java(environ)
-    if not machine.jars():
+    if not machine.jars(settings):
         raise CannotStart("Spark's jars are missing; run scripts/setup")
     _check_port("the gateway", settings.gateway.host, settings.gateway.port, "ART_GATEWAY_PORT")
     if settings.simulated:

@@ -45,7 +45,7 @@ def _run_serve(settings: Settings) -> None:
 def _run_pipeline(settings: Settings) -> None:
     from artery.pipeline.service import run_pipeline
 
-    run_pipeline(settings)
+    run_pipeline(settings, alive=Beat(settings.folder, "pipeline"))
 
 
 def _until_stopped(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
