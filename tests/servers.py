@@ -1,5 +1,6 @@
 """Real servers for tests, each on a free loopback port in a folder of its own, started and ended by pid."""
 
+import asyncio
 import contextlib
 import itertools
 import shutil
@@ -8,11 +9,19 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 WAIT_S = 30.0
 TRIES = 5
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that must happen; fail if it has not after a long time."""
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        await asyncio.sleep(0.005)
 
 
 def free_port() -> int:

@@ -34,18 +34,30 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Bus:
-    url: str = _setting("", "where the log is: empty for SQLite in the data folder, or sqlite:///path", secret=True)
+    url: str = _setting(
+        "",
+        "where the log is: empty for SQLite in the data folder, sqlite:///path, or redis://host:6379/0",
+        secret=True,
+    )
     base: str = _setting("md_stream", "first part of every stream's name")
 
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    url: str = _setting("", "where pub/sub and the leader lock are: empty for in this process", secret=True)
+    url: str = _setting(
+        "",
+        "where pub/sub and the leader lock are: empty for in this process, or redis://host:6379/0",
+        secret=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    url: str = _setting("", "where small shared state is: empty for SQLite in the data folder", secret=True)
+    url: str = _setting(
+        "",
+        "where small shared state is: empty for SQLite in the data folder, sqlite:///path, or redis://host:6379/0",
+        secret=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,8 +109,13 @@ def check(key: str, ends: Ends, after: str, found: bool) -> None:
         raise _lost(f"{key} began after {after}: it is not the log it was", ends)
 
 
-def check_group(key: str, ends: Ends, group: str, last: str) -> None:
-    """Raise `PositionLost` if entries were removed that the group was never given."""
+def check_group(key: str, ends: Ends, group: str, last: str, read: int | None) -> None:
+    """Raise `PositionLost` if entries were removed that the group was never given.
+
+    `read` is Redis's count of all entries up to `last`, if it knows; it may be too low, but not too high.
+    """
+    if ends.deleted == _ZERO and read is not None and read >= ends.removed:
+        return
     if place(last) < place(ends.begin):
         raise _lost(f"{key} was trimmed up to {short(ends.begin)} before {group} had read past {short(last)}", ends)
 

@@ -1,12 +1,13 @@
 """Groups of readers in Redis: what each was given, and what of it is not acked."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from artery.bus import redis_scripts as scripts
 from artery.bus.base import DEAD, START, Entry, place
-from artery.bus.redis_ends import check_group, entries_of, full, named
+from artery.bus.redis_ends import Ends, check_group, entries_of, full, named
 from artery.bus.redis_streams import ENTRY_MAX_BYTES, READ_MAX, WAIT_MS, RedisStreams, pack
 from artery.bus.sqlite_schema import check_name
 from artery.errors import BadInput, PositionLost
@@ -15,6 +16,8 @@ ACK_MAX = 10_000
 CLAIM_MAX = 1_000
 CLAIM_PAGES_MAX = 50
 ERROR_MAX = 1_000
+DOUBT_S = 2.0
+PENDING_PAGE = 10_000
 
 
 class _Hand:
@@ -26,7 +29,32 @@ class _Hand:
         self.held: list[Entry] = []
         """Given out by the server in the step in which a loss was found, and not taken back; handed over afterwards."""
         self.doubt = False
-        """A reply was not heard: the server may have given out entries that nobody saw."""
+        """A reply was not heard: the server may have given out entries that nobody saw, or may do so yet."""
+        self.seen: set[str] = set()
+        """What was handed over since then."""
+        self.doubt_ends: float | None = None
+
+    @contextmanager
+    def asking(self, given: str | None = None) -> Iterator[None]:
+        """What is asked in here is in doubt, from `given` on, unless it comes to an end."""
+        before = self.given, self.doubt, self.doubt_ends
+        self.given, self.doubt, self.doubt_ends = given or self.given, True, None
+        yield
+        self.given, self.doubt, self.doubt_ends = before
+
+    def hand_over(self, entries: list[Entry]) -> list[Entry]:
+        if self.doubt:
+            self.seen.update(entry.id for entry in entries)
+        elif entries:
+            self.given = entries[-1].id
+        return entries
+
+    def nothing_unheard(self, now: float) -> None:
+        """A server that answers has soon done all that it was ever asked."""
+        self.doubt_ends = self.doubt_ends or now + DOUBT_S
+        if now >= self.doubt_ends:
+            self.given = max(self.seen, key=place, default=self.given)
+            self.doubt, self.doubt_ends, self.seen = False, None, set()
 
 
 class RedisGroups(RedisStreams):
@@ -95,52 +123,55 @@ class RedisGroups(RedisStreams):
             left_ms = int((deadline - time.monotonic()) * 1_000)
             if not entries and left_ms > 0 and limit > 0:
                 entries = await self._wait(hand, limit, min(left_ms, WAIT_MS))
-            if entries:
-                hand.given = entries[-1].id
             if entries or left_ms <= 0:
-                return entries
+                return hand.hand_over(entries)
 
     async def _unheard(self, hand: _Hand, limit: int) -> list[Entry]:
         if hand.held and limit > 0:
             entries, hand.held = hand.held[:limit], hand.held[limit:]
             return entries
-        if hand.doubt and limit > 0:
-            entries = await self.read_pending(hand.stream, hand.group, hand.consumer, hand.given, limit)
-            hand.doubt = bool(entries)
-            return entries
-        return []
+        if not hand.doubt or limit <= 0:
+            return []
+        command = ("XPENDING", hand.key, hand.group, f"({full(hand.given)}", "+", PENDING_PAGE, hand.consumer)
+        held = await self._checked(hand.key, hand.group, (await self._link.calls([command]))[0])
+        unseen = [(id_, tries) for id_, _, _, tries in held if id_ not in hand.seen][:limit]
+        if not unseen:
+            hand.nothing_unheard(time.monotonic())
+            return []
+        rows = await self._link.calls([("XRANGE", hand.key, id_, id_) for id_, _ in unseen])
+        found = [self._link.answer(row) or [(id_, None)] for row, (id_, _) in zip(rows, unseen, strict=True)]
+        return entries_of([row[0] for row in found], [tries for _, tries in unseen])
 
     async def _give(self, hand: _Hand, limit: int) -> list[Entry]:
         """What the group was never given, unless some of it is gone."""
-        key, doubt = hand.key, hand.doubt
-        hand.doubt = True
+        key = hand.key
         command = ("XREADGROUP", "GROUP", hand.group, hand.consumer, "COUNT", limit, "STREAMS", key, ">")
-        ends, (groups, reply) = await self._look(hand.stream, ("XINFO", "GROUPS", key), command)
-        hand.doubt = doubt
+        with hand.asking():
+            ends, (groups, reply) = await self._look(hand.stream, ("XINFO", "GROUPS", key), command)
         await self._checked(key, hand.group, reply)
         entries = _first_given(reply)
-        last = next(said["last-delivered-id"] for said in map(named, groups) if said["name"] == hand.group)
+        said = next(said for said in map(named, groups) if said["name"] == hand.group)
+        last = said["last-delivered-id"]
         try:
-            check_group(key, ends, hand.group, last)
-        except PositionLost as lost:
-            await self._take_back(hand, entries, last, lost.first)
+            check_group(key, ends, hand.group, last, said["entries-read"])
+        except PositionLost:
+            await self._take_back(hand, entries, last, ends)
             raise
         return entries
 
-    async def _take_back(self, hand: _Hand, entries: list[Entry], last: str, begin: str) -> None:
+    async def _take_back(self, hand: _Hand, entries: list[Entry], last: str, ends: Ends) -> None:
         """A loss is said before anything that follows it is given out."""
         hand.held = entries
         ids = [entry.id for entry in entries]
-        args = (hand.group, ids[-1] if ids else last, full(begin), *ids)
+        args = (hand.group, ids[-1] if ids else last, ends.begin, ends.removed, *ids)
         if self._link.answer(await self._link.run(scripts.TAKE_BACK, (hand.key,), args)):
             hand.held = []
 
     async def _wait(self, hand: _Hand, limit: int, wait_ms: int) -> list[Entry]:
         """What comes within some time; nothing can be lost, as there was nothing a moment ago."""
-        hand.doubt = True
         command = ("XREADGROUP", "GROUP", hand.group, hand.consumer, "COUNT", limit, "BLOCK", wait_ms, "STREAMS")
-        reply = await self._link.wait(wait_ms, *command, hand.key, ">")
-        hand.doubt = False
+        with hand.asking():
+            reply = await self._link.wait(wait_ms, *command, hand.key, ">")
         return _first_given(await self._checked(hand.key, hand.group, reply))
 
     async def ack(self, stream: str, group: str, ids: Sequence[str]) -> int:
@@ -176,9 +207,8 @@ class RedisGroups(RedisStreams):
         return []
 
     async def _take_over(self, hand: _Hand, args: tuple[int, int, str]) -> Any:
-        known, hand.given, hand.doubt = (hand.given, hand.doubt), START, True  # if it goes unheard, all is in doubt
-        reply = await self._link.run(scripts.CLAIM, (hand.key,), (hand.group, hand.consumer, *args))
-        hand.given, hand.doubt = known
+        with hand.asking(START):  # what it takes over may be older than anything given so far
+            reply = await self._link.run(scripts.CLAIM, (hand.key,), (hand.group, hand.consumer, *args))
         return await self._checked(hand.key, hand.group, reply)
 
     async def dead_letter(self, stream: str, group: str, entry: Entry, error: str) -> None:

@@ -55,7 +55,7 @@ class RedisReader:
         info = ("XINFO", "STREAM", table_of(self._base, stream))
         trimmed = ("HGET", f"{self._base}:meta:trimmed", stream)
         try:
-            said, note, *replies = self._atomic([info, trimmed, *commands])
+            said, note, *replies = self._twice([info, trimmed, *commands])
         except (exceptions.RedisError, OSError) as error:
             self.close()
             raise self._server.translate(error) from error
@@ -66,6 +66,17 @@ class RedisReader:
         if failed:
             raise self._server.translate(failed[0]) from failed[0]
         return ends_of(said, note), replies
+
+    def _twice(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """A connection from before may have been closed by now: then, once, on a new one."""
+        used = self._connection is not None
+        try:
+            return self._atomic(commands)
+        except exceptions.ConnectionError:
+            if not used:
+                raise
+            self.close()
+            return self._atomic(commands)
 
     def _atomic(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
         connection = self._open()

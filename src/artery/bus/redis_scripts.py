@@ -110,8 +110,8 @@ TAKE_BACK = Script(
 local key, name = KEYS[1], ARGV[1]
 local group = group_of(key, name)
 if not group or group['last-delivered-id'] ~= ARGV[2] then return 0 end
-for i = 4, #ARGV, 1000 do redis.call('XACK', key, name, unpack(ARGV, i, math.min(i + 999, #ARGV))) end
-redis.call('XGROUP', 'SETID', key, name, ARGV[3])
+for i = 5, #ARGV, 1000 do redis.call('XACK', key, name, unpack(ARGV, i, math.min(i + 999, #ARGV))) end
+redis.call('XGROUP', 'SETID', key, name, ARGV[3], 'ENTRIESREAD', ARGV[4])
 return 1
 """
 )

@@ -115,6 +115,7 @@ class RedisStreams:
         while True:
             try:
                 entries = await self.read(stream, after, limit)
+                failures = 0
                 if not entries:
                     await self._news(stream, after)
             except (Unavailable, TooMuch) as error:
@@ -122,7 +123,6 @@ class RedisStreams:
                     raise
                 failures = await self._pause(stream, failures, error)
                 continue
-            failures = 0
             if entries:
                 yield entries
                 after = entries[-1].id

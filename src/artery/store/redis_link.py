@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import select
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -43,12 +44,14 @@ class Wire:
             socket_connect_timeout=None,
         )
         self._transport: asyncio.WriteTransport | None = None
+        self._unread = select.poll()
 
     async def connect(self, *, check: bool) -> None:
         """Connect and say who we are; with `check`, also ask who the server is."""
         try:
             await self._connection.connect()
             self._keep_transport()
+            self._unread.register(self._connection._writer.get_extra_info("socket").fileno(), select.POLLIN)
             if check:
                 await self.send([("INFO", "server")])
                 info = await self.reply()
@@ -72,9 +75,9 @@ class Wire:
         return await self._connection.read_response(disconnect_on_error=False)
 
     async def stale(self) -> bool:
-        """Whether the server has closed it, or said something unasked."""
+        """Whether the server has closed it, or said something unasked, even if the loop has not seen it yet."""
         try:
-            return bool(await self._connection.can_read())
+            return bool(self._unread.poll(0)) or bool(await self._connection.can_read())
         except (exceptions.RedisError, OSError):
             return True
 

@@ -1,0 +1,173 @@
+"""A Redis that cannot be used is named in one sentence that says what to do."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import redis
+
+from artery.bus.open import open_bus
+from artery.bus.reader import open_reader
+from artery.bus.redis import RedisBus
+from artery.bus.redis_check import check_redis
+from artery.errors import ArteryError, BadSetting, CannotStart, Unavailable
+from tests.servers import RedisServer, free_port
+
+
+@pytest.fixture(scope="module")
+def locked() -> Iterator[RedisServer]:
+    made = RedisServer(None, "--requirepass", "right")
+    yield made.start()
+    made.end()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RedisServer]:
+    made = RedisServer()
+    yield made.start()
+    made.end()
+
+
+@pytest.fixture
+async def old_server() -> AsyncIterator[str]:
+    """Speaks Redis's protocol, and says that it is Redis 6.2."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        info = b"# Server\r\nredis_version:6.2.14\r\nredis_mode:standalone\r\n"
+        while await reader.read(1_000):
+            writer.write(b"$%d\r\n%s\r\n" % (len(info), info))
+        writer.close()
+
+    running = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with running:
+        yield f"redis://127.0.0.1:{running.sockets[0].getsockname()[1]}"
+
+
+async def said(url: str, kind: type[ArteryError]) -> str:
+    """What is said when this server is asked for something; always one sentence, never the password."""
+    bus = RedisBus(url)
+    try:
+        with pytest.raises(kind) as error:
+            await bus.append("trade", [{"n": "1"}])
+    finally:
+        await bus.close()
+    text = str(error.value)
+    assert "\n" not in text
+    assert "wrong-secret" not in text
+    return text
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "redis://",
+        "redis:///0",
+        "redis://host:port/0",
+        "redis://host:99999",
+        "redis://host/first",
+        "redis://host/0?socket_timeout=5",
+        "unix://",
+        "rediss://host/0?verify=no",
+    ],
+)
+def test_a_bad_address_is_refused_at_once(url: str) -> None:
+    for open_it in (open_bus, open_reader):
+        with pytest.raises(BadSetting, match="ART_BUS_URL"):
+            open_it(url)
+
+
+def test_an_unknown_scheme_is_refused_with_what_there_is() -> None:
+    with pytest.raises(BadSetting, match="redis://host:6379/0"):
+        open_bus("rabbit://host")
+
+
+async def test_a_refused_connection_says_where_and_what_to_do() -> None:
+    port = free_port()
+    text = await said(f"redis://127.0.0.1:{port}/0", Unavailable)
+    assert text == (
+        f"Redis at 127.0.0.1:{port} cannot be reached (nothing listens there): start Redis there, or set ART_BUS_URL"
+    )
+
+
+async def test_a_wrong_and_a_missing_password_are_told_apart(locked: RedisServer, server: RedisServer) -> None:
+    where = f"127.0.0.1:{locked.port}/0"
+    assert "refuses this user or password" in await said(f"redis://:wrong-secret@{where}", BadSetting)
+    assert "wants a password" in await said(f"redis://{where}", BadSetting)
+    assert "leave it out" in await said(f"redis://:wrong-secret@127.0.0.1:{server.port}/0", BadSetting)
+    bus = RedisBus(f"redis://:right@{where}")
+    assert await bus.append("trade", [{"n": "1"}])
+    await bus.close()
+
+
+async def test_a_database_that_is_not_there_is_named(server: RedisServer) -> None:
+    assert "no database of that number" in await said(f"redis://127.0.0.1:{server.port}/99999", BadSetting)
+
+
+async def test_a_server_that_is_too_old_is_refused(old_server: str) -> None:
+    assert "is 6.2: Artery needs Redis 7.0" in await said(old_server, CannotStart)
+
+
+async def test_a_cluster_is_refused() -> None:
+    cluster = RedisServer(None, "--cluster-enabled", "yes")
+    try:
+        assert "part of a cluster" in await said(cluster.start().url, CannotStart)
+    finally:
+        cluster.end()
+
+
+async def test_a_replica_is_refused_until_it_is_a_primary(server: RedisServer) -> None:
+    replica = RedisServer().start()
+    try:
+        with redis.Redis(port=replica.port) as client:
+            client.replicaof("127.0.0.1", str(free_port()))
+        text = await said(replica.url, Unavailable)
+        assert "replica" in text or "cannot serve now" in text
+    finally:
+        replica.end()
+
+
+async def test_a_name_that_holds_something_else_is_said(server: RedisServer) -> None:
+    url = server.new_url()
+    with redis.Redis.from_url(url) as client:
+        client.set("md_stream:trade", "no stream")
+    assert "something else" in await said(url, BadSetting)
+    bus = RedisBus(url)
+    with pytest.raises(BadSetting):
+        await bus.read("trade")
+    await bus.close()
+
+
+async def test_a_server_that_is_full_refuses_the_whole_append_and_heals_by_itself(server: RedisServer) -> None:
+    bus, url = RedisBus(server.new_url()), server.url
+    await bus.append("trade", [{"n": "1"}])
+    with redis.Redis.from_url(url) as client:
+        client.config_set("maxmemory", "1mb")
+        try:
+            with pytest.raises(Unavailable, match="out of memory"):
+                await bus.append("trade", [{"n": "2"}], writer="sim", epoch=9)
+        finally:
+            client.config_set("maxmemory", "0")
+    await bus.append("trade", [{"n": "3"}], writer="sim", epoch=8)
+    assert [entry.fields["n"] for entry in await bus.read("trade")] == ["1", "3"]
+    await bus.close()
+
+
+async def test_the_check_says_what_is_dangerous_and_nothing_when_all_is_well(server: RedisServer) -> None:
+    url = server.url
+    with redis.Redis.from_url(url) as client:
+        client.config_set("maxmemory", "100mb")
+        assert await check_redis(url) == []
+        client.config_set("maxmemory", "0")
+        client.config_set("maxmemory-policy", "allkeys-lru")
+        client.config_set("appendonly", "no")
+        try:
+            found = await check_redis(url)
+        finally:
+            client.config_set("maxmemory-policy", "noeviction")
+            client.config_set("appendonly", "yes")
+    assert len(found) == 3
+    for words in ("appendonly yes", "maxmemory-policy noeviction", "no limit of memory"):
+        assert any(words in sentence for sentence in found)
+    assert all(sentence.startswith(f"Redis at 127.0.0.1:{server.port}: ") for sentence in found)
+    assert "nothing listens there" in (await check_redis(f"redis://127.0.0.1:{free_port()}"))[0]
+    assert "names no Redis server" in (await check_redis("redis://"))[0]
