@@ -33,16 +33,22 @@ def text(payload: bytes) -> bytes:
 
 
 class Frame:
-    """One event (or gap) as bytes for the wire; `snapshot` ones may be replaced by newer ones of their series."""
+    """One event as bytes for the wire; `snapshot` ones may be replaced by newer ones of their series.
 
-    __slots__ = ("channel", "position", "series", "snapshot", "wire")
+    A `gap` is carried like an event, at the position where it ends.
+    """
 
-    def __init__(self, channel: str, series: str, position: str, wire: bytes, snapshot: bool = False) -> None:
+    __slots__ = ("channel", "gap", "position", "series", "snapshot", "wire")
+
+    def __init__(
+        self, channel: str, series: str, position: str, wire: bytes, snapshot: bool = False, gap: bool = False
+    ) -> None:
         self.channel = channel
         self.series = series
         self.position = position
         self.wire = wire
         self.snapshot = snapshot
+        self.gap = gap
 
 
 class Batch:
@@ -83,7 +89,7 @@ def gap(
         "to_ms": to_ms,
         "reason": reason,
     }
-    return Frame(channel, series, to, text(encode(payload)))
+    return Frame(channel, series, to, text(encode(payload)), gap=True)
 
 
 def missed(channel: str, series: str, reason: str, first: str, last: str) -> Frame:

@@ -61,7 +61,7 @@ class History:
     """Candles and trades of any age that the lake or the bus holds."""
 
     def __init__(self, recent: Recent, lake: LakeReads, bus: Bus) -> None:
-        self._recent = recent
+        self.recent = recent
         self._lake = lake
         self._bus = bus
         self._turns = asyncio.Semaphore(_LAKE_AT_ONCE)
@@ -69,7 +69,7 @@ class History:
     async def candles(self, provider: str, coin: str, period: Period, span: Span) -> Page[CandleRow]:
         """One page of candles."""
         # The memory is read first: what the lake takes up meanwhile is then in both, never in neither.
-        newer = span.cut(self._recent.rows(provider, coin, period.seconds, span.start_ms, span.end_ms))
+        newer = span.cut(self.recent.rows(provider, coin, period.seconds, span.start_ms, span.end_ms))
         older = await self._read(lambda: _lake_candles(self._lake, ticker(provider, coin), period, span))
         found = span.cut(rows.joined(rows.lake_candles(older), newer))
         if len(found) < span.limit:

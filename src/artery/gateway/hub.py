@@ -60,6 +60,10 @@ class Hub:
         places = {series: self._places.get((channel, series)) for series in types}
         return {series: str(place) for series, place in sorted(places.items()) if place is not None}
 
+    def place(self, channel: str, series: str) -> Position | None:
+        """Where a series stands."""
+        return self._places.get((channel, series))
+
     def snapshots(self, channel: str, types: Iterable[str]) -> list[Frame]:
         """The newest book, mids and candles, for who has just come."""
         found = [self._newest.get((channel, series)) for series in sorted(types) if series != "TRADE"]

@@ -22,6 +22,7 @@ from artery.model.series import Position
 from artery.telemetry import logger
 
 _PAGE = 1_000
+_PIECE = 200
 _BEFORE_MS = 60_000
 """How much earlier than an event's own time to look: clocks differ, and entries are written after their time."""
 
@@ -49,13 +50,19 @@ class Replay:
         self._held: list[Frame] = []
         self._held_bytes = 0
         self._sent_bytes = 0
+        self._sent: dict[str, Position] = {}
         self._stitches: dict[str, Stitch[Frame]] = {}
         self._overflow = False
+        self._past_done = False
         hub.join(self, self.channel, self.types)
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     def deliver(self, batch: Batch) -> None:
         """Live events wait here, within the bound; past it the newest are kept and the client is told."""
+        if self._past_done:
+            self._send(self._stitched(batch.frames))
+            self._let_go_when_level()
+            return
         self._held.extend(batch.frames)
         self._held_bytes += len(batch.wire)
         while self._held_bytes > self._limits.replay_bytes and self._held:
@@ -88,9 +95,10 @@ class Replay:
             held = next((position for f in self._held if f.series == series and (position := _position(f))), None)
             live = self._hub.positions(self.channel, [series]).get(series)
             to = Position(held.epoch, held.seq - 1, held.event_ts) if held else Position.parse(live) if live else None
-            if stitch.last is not None and to is not None and to > stitch.last:
-                self._send([_hole(self.channel, series, Hole(stitch.last, to))])
-                stitch.last = to
+            sent = self._sent.get(series) or self._after(series) or Position(0, 0, self._since.ms or 0)
+            if to is not None and to > sent:
+                self._send([_hole(self.channel, series, Hole(sent, to))])
+            stitch.last = to or sent
 
     def _wants(self, series: str) -> bool:
         return self._since.ms is not None or series in (self._since.positions or {})
@@ -183,26 +191,36 @@ class Replay:
     async def _write(self, made: list[Frame]) -> None:
         """Send some of the past, as fast as the client reads and within the bound of one replay."""
         metrics.REPLAYED.inc(len(made))
-        for at in range(0, len(made), 200):
-            piece = made[at : at + 200]
+        for at in range(0, len(made), _PIECE):
+            piece = made[at : at + _PIECE]
             self._sent_bytes += sum(len(frame.wire) for frame in piece)
             if self._sent_bytes > self._limits.replay_bytes:
                 raise TooMuch(f"a replay may have {self._limits.replay_bytes} bytes; go on from where it ended")
             if not await self._connection.writable():
                 return
             self._send(piece)
+            self._sent[piece[-1].series] = _position(piece[-1]) or Position(0, 0, 0)
         await asyncio.sleep(0)
 
     async def _hand_over(self) -> None:
-        """Pass on what was held, then let the hub deliver; all of the last step happens at once."""
-        while len(self._held) > 200:
+        """Pass on what was held; what comes from now on goes straight through."""
+        while len(self._held) > _PIECE:
             held, self._held = self._held, []
             self._held_bytes = 0
             await self._write(self._stitched(held))
         self._send(self._stitched(self._held))
         self._held = []
+        self._past_done = True
         if "TRADE" in self._stitches:
             self._complete("TRADE")
+        self._let_go_when_level()
+
+    def _let_go_when_level(self) -> None:
+        """The bus may be ahead of live: until live has come as far, what the client has already is left out here."""
+        for series, stitch in self._stitches.items():
+            place = self._hub.place(self.channel, series)
+            if stitch.last is not None and (place is None or place < stitch.last):
+                return
         self._hub.leave(self, self.channel, self.types)
         self._connection.caught_up(self)
 
@@ -212,14 +230,22 @@ class Replay:
             self._overflow = False
             made += [frames.gap(self.channel, series, "slow_client") for series in sorted(self.types)]
         for frame in held:
-            stitch = self._stitches.get(frame.series)
-            position = _position(frame)
-            if stitch is None or position is None or frame.series != "TRADE":
-                made.append(frame)
-                continue
-            for item in stitch.take(position, frame):
-                made.append(item if isinstance(item, Frame) else _hole(self.channel, frame.series, item))
+            made += self._joined(frame)
         return made
+
+    def _joined(self, frame: Frame) -> list[Frame]:
+        """A live frame, unless the client has it from the past, and the hole in front of it, if there is one."""
+        stitch, position = self._stitches.get(frame.series), _position(frame)
+        if stitch is None or position is None:
+            return [frame]
+        if frame.series == "TRADE" and not frame.gap:
+            found = stitch.take(position, frame)
+            return [item if isinstance(item, Frame) else _hole(self.channel, frame.series, item) for item in found]
+        # Of candles the past has only the newest of each, so their positions jump without anything missing.
+        if stitch.last is not None and position <= stitch.last:
+            return []
+        stitch.last = position
+        return [frame]
 
     def _complete(self, series: str) -> None:
         last = self._stitches[series].last

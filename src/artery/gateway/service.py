@@ -82,7 +82,7 @@ class Gateway:
         self.hub = Hub()
         self._catalog = Catalog(settings, store, self.hub)
         recent = Recent()
-        self._history = History(recent, lake, bus)
+        self.history = History(recent, lake, bus)
         self._tails = Tails(bus, lake, self.hub, self._catalog, recent)
         access = Access(store)
         door = Door(settings.gateway.host, settings.gateway.hosts, settings.gateway.origins)
@@ -101,7 +101,7 @@ class Gateway:
             store,
             access,
             self._catalog,
-            self._history,
+            self.history,
             self._tails,
             provider,
             settings.stream.workers,
@@ -204,7 +204,7 @@ class Gateway:
             watch,
             hub=self.hub,
             bus=self._bus,
-            older=self._history.older_trades,
+            older=self.history.older_trades,
             limits=self._limits,
         )
 

@@ -1,0 +1,155 @@
+"""A client that comes back with `since` gets what it missed, then live, without a hole or a repeat."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from websockets.asyncio.client import ClientConnection
+
+from artery.gateway.limits import Limits
+from tests.gateway.made import BTC, T0, book, candle, trade
+from tests.gateway.running import Running, hear, say, started, subscribe, until
+from tests.gateway.test_history import store
+
+
+async def put(running: Running, first: int, last: int, **about: Any) -> None:
+    """Durable, then visible, as ingest does it."""
+    made = [trade(n, **about) for n in range(first, last + 1)]
+    await running.append("trade", *made, trade(first, coin="ETH"))
+    await running.publish(*made)
+
+
+async def back(socket: ClientConnection, since: dict[str, Any], types: tuple[str, ...] = ("TRADE",)) -> None:
+    answer = await subscribe(socket, {"channel": BTC, "types": list(types), "since": since})
+    assert answer["type"] == "subscribed", answer
+
+
+async def seqs_until(socket: ClientConnection, last: int) -> tuple[list[int], list[dict[str, Any]]]:
+    """The seqs of trades up to `last`, and everything else that came."""
+    seqs: list[int] = []
+    others: list[dict[str, Any]] = []
+    while not seqs or seqs[-1] < last:
+        item = await hear(socket)
+        if item["type"] == "event" and item["series"] == "TRADE":
+            seqs.append(int(item["data"]["seq"]))
+        else:
+            others.append(item)
+    return seqs, others
+
+
+async def test_from_a_position_nothing_is_missing_and_nothing_comes_twice(running: Running) -> None:
+    await put(running, 1, 3_000)
+    async with running.connect() as socket:
+        writing = asyncio.create_task(put(running, 3_001, 3_400))
+        await back(socket, {"positions": {"TRADE": str(trade(700).position)}})
+        await writing
+        await put(running, 3_401, 3_500)
+        seqs, others = await seqs_until(socket, 3_500)
+        others = others or [await hear(socket)]
+    assert seqs == list(range(701, 3_501))
+    assert [item["type"] for item in others] == ["replay_complete"]
+
+
+async def test_from_a_time_events_begin_at_it(running: Running) -> None:
+    await put(running, 1, 50)
+    async with running.connect() as socket:
+        await back(socket, {"ms": trade(20).ts})
+        seqs, _ = await seqs_until(socket, 50)
+        assert seqs == list(range(20, 51))
+        done = await hear(socket)
+        assert (done["type"], done["position"]) == ("replay_complete", str(trade(50).position))
+
+
+async def test_the_replayed_bytes_are_those_that_were_live(running: Running) -> None:
+    async with running.connect() as early, running.connect() as late:
+        await subscribe(early, {"channel": BTC, "types": ["TRADE"]})
+        await put(running, 1, 5)
+        live = [await early.recv(decode=False) for _ in range(5)]
+        await back(late, {"ms": 0})
+        assert [await late.recv(decode=False) for _ in range(5)] == live
+
+
+async def test_candles_come_back_by_key_in_their_newest_revision(running: Running) -> None:
+    made = [candle(0, seq=1, close=1, closed=False), candle(0, seq=2, close=2), candle(1, seq=3, close=3, closed=False),
+            candle(0, seq=4, close=4, rev=1)]  # fmt: skip
+    await running.candles(*made)
+    async with running.connect() as socket:
+        await back(socket, {"positions": {"CANDLE:1m": str(made[0].position)}}, ("CANDLE:1m",))
+        found = [await hear(socket) for _ in range(3)]
+    assert [(item["type"], item.get("data", {}).get("seq")) for item in found] == [
+        ("event", "3"),
+        ("event", "4"),
+        ("replay_complete", None),
+    ]
+
+
+async def test_a_series_without_a_position_starts_live_and_books_with_the_newest(running: Running) -> None:
+    await running.append("book", book(1))
+    await running.publish(book(1))
+    await put(running, 1, 3)
+    async with running.connect() as socket:
+        await back(socket, {"positions": {"BOOK_TOPN": str(book(1).position)}}, ("BOOK_TOPN", "TRADE"))
+        assert (await hear(socket))["series"] == "BOOK_TOPN"
+        await put(running, 4, 4)
+        assert (await seqs_until(socket, 4))[0] == [4]
+
+
+async def test_what_was_trimmed_comes_from_the_lake(tmp_path: Path) -> None:
+    folder = tmp_path / "sim"
+    folder.mkdir()
+    made = [trade(n) for n in range(1, 101)]
+    async with started(tmp_path) as running:
+        positions = await running.append("trade", *made)
+        await running.bus.trim("trade", keep=30)
+    store(folder, trades=made[:80], trade=positions[79])
+    async with started(tmp_path) as running, running.connect() as socket:
+        await back(socket, {"positions": {"TRADE": str(trade(10).position)}})
+        seqs, others = await seqs_until(socket, 100)
+    assert seqs == list(range(11, 101))
+    assert others == []
+
+
+async def test_what_is_nowhere_is_a_gap_with_both_ends(running: Running) -> None:
+    await put(running, 1, 100)
+    await running.bus.trim("trade", keep=30)
+    async with running.connect() as socket:
+        await back(socket, {"positions": {"TRADE": str(trade(10).position)}})
+        seqs, others = await seqs_until(socket, 100)
+    (gap,) = others
+    assert (gap["type"], gap["reason"]) == ("gap", "trimmed")
+    assert gap["from"] == str(trade(10).position)
+    assert int(gap["to"].split(".")[1]) == seqs[0] - 1
+    assert seqs == list(range(seqs[0], 101))
+
+
+async def test_a_replay_that_is_too_long_ends_in_a_gap_and_goes_on_live(tmp_path: Path) -> None:
+    async with started(tmp_path, Limits(replay_bytes=60_000)) as running:
+        await put(running, 1, 500)
+        async with running.connect() as socket:
+            await back(socket, {"ms": 0})
+            heard: list[dict[str, Any]] = []
+            while not heard or heard[-1]["type"] != "replay_complete":
+                heard.append(await hear(socket))
+            gap = heard[-2]
+            assert gap["from"] == (heard[-3]["position"] if len(heard) > 2 else "0.0.0")
+            assert (gap["type"], gap["reason"], gap["to"]) == ("gap", "trimmed", str(trade(500).position))
+            assert 200 <= len(heard) < 400
+            await put(running, 501, 501)
+            assert (await hear(socket))["data"]["seq"] == "501"
+
+
+async def test_leaving_or_going_away_ends_a_replay(running: Running) -> None:
+    await put(running, 1, 5_000)
+    hub = running.gateway.hub
+    async with running.connect() as socket:
+        await say(socket, type="subscribe", id="1", channels=[{"channel": BTC, "since": {"ms": 0}}])
+        await say(socket, type="unsubscribe", id="2", channels=[BTC])
+        await hear(socket, lambda item: item.get("id") == "2")
+        assert hub.subscribers(BTC) == 0
+        await say(socket, type="ping", id="3")
+        after = await hear(socket, lambda item: item["type"] in ("pong", "event"))
+        assert after["type"] == "pong"
+        await say(socket, type="subscribe", id="4", channels=[{"channel": BTC, "since": {"ms": T0}}])
+        await hear(socket, lambda item: item.get("id") == "4")
+        socket.transport.abort()
+    await until(lambda: hub.subscribers(BTC) == 0)
