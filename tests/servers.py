@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import secrets
 import shutil
 import signal
 import socket
@@ -35,7 +36,7 @@ class RedisServer:
     """A `redis-server` with its append-only file on; it can be killed, frozen, restarted and emptied."""
 
     def __init__(self, folder: Path | None = None, *options: str) -> None:
-        self._folder = folder or Path(tempfile.mkdtemp(prefix="artery-redis-"))
+        self._folder = folder or Path(tempfile.gettempdir()) / f"artery-redis-{secrets.token_hex(8)}"
         self._options = options
         self._process: subprocess.Popen[bytes] | None = None
         self._databases = itertools.count()
