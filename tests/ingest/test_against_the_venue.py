@@ -19,14 +19,15 @@ async def test_every_trade_of_the_venue_is_on_the_bus_once_and_published(tmp_pat
     async with play(tmp_path) as one, one.pubsub.subscribe() as subscription:
         await subscription.add([f"artery:stream:sim:{coin}" for coin in COINS])
         async with one.serving():
-            await one.vouched_beyond(now_ms() + 1_500)
-        assert await one.check() > 50
+            await one.traded(300)
+            await one.vouched_beyond(now_ms())
+        assert await one.check() > 100
         positions = [str(trade.position) for trade in await one.trades()]
         published: list[str] = []
         await one.pubsub.close()
         async for messages in subscription:
             published += [message.position for message in messages if message.series == "TRADE"]
-        assert len(published) > 50
+        assert len(published) > 20
         assert published == positions[: len(published)]  # the stop may have come between the bus and the publishing
         assert (await one.marks())[0].cause == "start"
 
@@ -34,62 +35,62 @@ async def test_every_trade_of_the_venue_is_on_the_bus_once_and_published(tmp_pat
 async def test_a_dropped_socket_is_a_marked_hole(tmp_path: Path) -> None:
     async with play(tmp_path) as one:
         async with one.serving():
-            await one.vouched_beyond(now_ms() + 300)
+            await one.vouched_beyond(now_ms())
             await one.disturb(drop=True)
             dropped = now_ms()
             mark = await one.marked(lambda mark: mark.from_ms < dropped <= mark.to_ms and mark.cause != "start")
             assert mark.coin == ""
-            await one.vouched_beyond(now_ms() + 500)
-        assert await one.check() > 20
+            await one.vouched_beyond(now_ms())
+        assert await one.check() > 0
 
 
 async def test_a_venue_that_refuses_for_a_while_leaves_one_hole_that_covers_it(tmp_path: Path) -> None:
     async with play(tmp_path) as one:
         async with one.serving():
-            await one.vouched_beyond(now_ms() + 300)
+            await one.vouched_beyond(now_ms())
             away = now_ms()
-            await one.disturb(refuse_s=1.2, drop=True)
+            await one.disturb(refuse_s=0.6, drop=True)
             await one.state("connecting")
             mark = await one.marked(
-                lambda mark: mark.from_ms <= away and mark.to_ms > away + 1_000 and mark.cause != "start"
+                lambda mark: mark.from_ms <= away and mark.to_ms > away + 500 and mark.cause != "start"
             )
             assert mark.coin == ""
-            await one.vouched_beyond(now_ms() + 500)
-        assert await one.check() > 20
+            await one.vouched_beyond(now_ms())
+        assert await one.check() > 0
 
 
 async def test_a_silent_socket_is_noticed_and_its_silence_marked(tmp_path: Path) -> None:
     async with play(tmp_path) as one:
         async with one.serving():
-            await one.vouched_beyond(now_ms() + 300)
+            await one.vouched_beyond(now_ms())
             began = now_ms()
-            await one.disturb(stall_s=1.5)
+            await one.disturb(stall_s=1.2)
             await one.marked(lambda mark: mark.from_ms <= began and mark.to_ms > began + 1_000)
-            await one.vouched_beyond(now_ms() + 500)
-        assert await one.check() > 20
+            await one.vouched_beyond(now_ms())
+        assert await one.check() > 0
 
 
 async def test_bad_frames_do_not_harm_the_good_ones_between_them(tmp_path: Path) -> None:
     async with play(tmp_path) as one:
         async with one.serving():
-            await one.vouched_beyond(now_ms() + 300)
+            await one.vouched_beyond(now_ms())
             await one.disturb(garbage=40)
             await one.disturb(huge_frame_bytes=2_000_000)
-            await one.vouched_beyond(now_ms() + 500)
-        assert await one.check() > 20
+            await one.vouched_beyond(now_ms())
+        assert await one.check() > 0
 
 
 async def test_the_next_leader_goes_on_without_repeating_what_the_venue_repeats(tmp_path: Path) -> None:
     async with play(tmp_path) as one:
         async with one.serving() as first:
-            await one.vouched_beyond(now_ms() + 300)
+            await one.vouched_beyond(now_ms())
             async with one.serving():
                 first.cancel()
                 with suppress(asyncio.CancelledError):
                     await first
                 left = now_ms()
-                await one.vouched_beyond(left + 500)
-        assert await one.check() > 20
+                await one.vouched_beyond(left)
+        assert await one.check() > 0
         marks = await one.marks()
         assert len({mark.epoch for mark in marks}) == 2
         second = [mark for mark in marks if mark.epoch == max(mark.epoch for mark in marks)]

@@ -59,6 +59,7 @@ async def test_what_does_not_fit_while_the_disk_is_full_is_marked(narrow: Stage)
 
         await until(heard, "the feed has heard everything")
         narrow.bus.away = False
+        await narrow.written(50)
         narrow.venue.say(batch(trade(999, narrow.now_ms + 999)))
 
         async def newest() -> bool:

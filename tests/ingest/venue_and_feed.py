@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import msgspec
 
+from artery.bus.base import place
 from artery.bus.open import open_bus
 from artery.ingest.parts import Parts, Pauses
 from artery.ingest.service import Service
@@ -89,6 +90,14 @@ class Play:
             return await self.clock_ms() > ms
 
         await until(beyond, "the clock passes", 0.05)
+
+    async def traded(self, count: int) -> None:
+        """Until so many trades are on the bus."""
+
+        async def enough() -> bool:
+            return place(await self.bus.head("trade"))[0] >= count
+
+        await until(enough, f"{count} trades", 0.05)
 
     async def marked(self, condition: Callable[[Mark], bool]) -> Mark:
         """The first mark that meets the condition, once there is one."""

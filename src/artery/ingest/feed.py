@@ -1,6 +1,7 @@
 """One leader's term: fence, say what cannot be vouched for, listen, write, and mend."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Iterator, Sequence
 
 from artery.errors import ArteryError, Fenced, Unavailable
@@ -40,7 +41,7 @@ def lock_key(provider: str) -> str:
 async def serve_term(parts: Parts, epoch: int, cause: str) -> None:
     """Run the feed until cancelled; `Fenced` when a newer leader has written."""
     coins = await known_coins(parts)
-    coins = parts.settings.ingest.markets if coins is None else coins
+    coins = parts.markets if coins is None else coins
     inheritance = await take_over(parts, epoch, coins, cause)
     feed = Feed(parts, epoch, coins, inheritance)
     try:
@@ -70,7 +71,7 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 
 async def known_coins(parts: Parts) -> tuple[str, ...] | None:
     """The markets of the settings, without those that the venue does not have; None while it does not say."""
-    wanted = parts.settings.ingest.markets
+    wanted = parts.markets
     try:
         async with asyncio.timeout(MARKETS_WAIT_S):
             markets = await parts.venue.markets()
@@ -143,7 +144,7 @@ class Feed:
             finally:
                 await _close(signals)
             self._intake.put(Down(cause=cause, from_ms=self._heard_ms))
-            await asyncio.sleep(wait_s)
+            await asyncio.sleep(wait_s * random.uniform(0.5, 1.0))
             wait_s = min(LISTEN_AGAIN_MOST_S, wait_s * 2)
 
     def _marked(self, mark: Mark) -> None:

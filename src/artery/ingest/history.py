@@ -119,25 +119,24 @@ class Errands:
 
     async def _append(self, job: Job, candles: Sequence[Candle]) -> None:
         """All pages in one append: a request is on the bus whole or not at all."""
-        request_id = job.request_id(self._parts.provider)
-        pages = [candles[at : at + wire.PAGE_ROWS] for at in range(0, len(candles), wire.PAGE_ROWS)]
-        entries = [
-            wire.encode(
-                wire.page(
-                    request_id,
-                    self._parts.provider,
-                    job.coin,
-                    job.period,
-                    rows,
-                    number=number,
-                    last=number == len(pages) - 1,
-                ),
-                event_ts=self._parts.now_ms(),
-            )
-            for number, rows in enumerate(pages)
-        ]
+        entries = []
+        for start in range(0, len(candles), wire.PAGE_ROWS):
+            entries.append(self._page(job, candles[start : start + wire.PAGE_ROWS], start, len(candles)))
+            await asyncio.sleep(0)  # many rows must not hold up live trades
         if entries:
             await self._appender.append("history", entries)
+
+    def _page(self, job: Job, rows: Sequence[Candle], start: int, total: int) -> dict[str, str]:
+        page = wire.page(
+            job.request_id(self._parts.provider),
+            self._parts.provider,
+            job.coin,
+            job.period,
+            rows,
+            number=start // wire.PAGE_ROWS,
+            last=start + wire.PAGE_ROWS >= total,
+        )
+        return wire.encode(page, event_ts=self._parts.now_ms())
 
     async def _remember(self, job: Job, rows: int) -> None:
         done = msgspec.json.encode(self._planner.finished(job))

@@ -47,5 +47,10 @@ class Parts:
         return self.settings.ingest.provider
 
     @property
+    def markets(self) -> tuple[str, ...]:
+        """The markets of the settings, each once."""
+        return tuple(dict.fromkeys(self.settings.ingest.markets))
+
+    @property
     def grace_ms(self) -> int:
         return int(self.settings.ingest.grace_s * 1_000)
