@@ -57,7 +57,7 @@ def set_up_logs(level: str = "INFO", *, as_json: bool = False) -> None:
 
 def logger(room: str) -> Any:
     """A logger that says which room speaks."""
-    return structlog.get_logger().bind(room=room)
+    return structlog.get_logger(room=room)
 
 
 def counter(name: str, doc: str, *labels: str) -> Counter:
