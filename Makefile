@@ -5,8 +5,8 @@ SHELL := bash
 .PHONY: help run test check bench selftest screenshots lock proto clean
 
 bin := .venv/bin
-# Folders of tests that start Spark, a browser or the whole of Artery; `make check` leaves them out.
-heavy := pipeline lake contracts journeys faults app cli gateway ingest client
+# Tests that need no server, no socket and no Spark.
+pure := $(wildcard tests/model tests/wire tests/rules tests/indicators tests/client tests/house)
 
 help: ## list these targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
@@ -24,7 +24,7 @@ test: ## set up what is missing and run every check and every test
 check: ## format, lint, types, import rules and the pure tests, in less than a minute
 	@scripts/setup test
 	@$(MAKE) --no-print-directory style
-	@scripts/pytest tests $(heavy:%=--ignore=tests/%)
+	@scripts/pytest $(pure)
 
 .PHONY: style
 style:

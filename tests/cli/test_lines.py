@@ -39,7 +39,7 @@ def test_a_row_of_history_is_exact_and_without_trailing_zeros() -> None:
         "closed": True,
     }
     assert dict(zip(CANDLE_COLUMNS, candle_cells(row), strict=True)) == {
-        "start": "2024-10-27 03:33:20",
+        "start": "2024-10-27T03:33:20Z",
         **dict.fromkeys(("open", "high", "low", "close", "volume"), "1.5"),
         "trades": 7,
         "closed": True,

@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from artery.cli import show
 from artery.cli.environment import settings_now
+from artery.cli.moments import iso_text
 from artery.cli.running import Json
 from artery.store.base import Store
 
@@ -87,4 +87,4 @@ def _row(key: "Key") -> dict[str, str]:
 
 
 def _time(ms: int | None) -> str:
-    return "" if ms is None else datetime.fromtimestamp(ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return "" if ms is None else iso_text(ms)

@@ -1,10 +1,10 @@
 """Events as lines that people read."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+from artery.cli.moments import iso_text, time_text
 from artery.client import Gap
 from artery.model.decimals import canonical
 from artery.model.events import Book, Candle, Mids, Trade
@@ -34,15 +34,9 @@ def _what(event: Trade | Book | Candle | Mids) -> str:
     return f"{event.coin:<6} {event.period!s:<3} candle of {time_text(event.start_ts)} ({state}) {body}"
 
 
-def time_text(when: Any, *, exact: bool = False) -> str:
-    """A time in UTC, of Unix milliseconds or a datetime."""
-    at = datetime.fromtimestamp(when / 1_000, UTC) if isinstance(when, int) else when
-    return at.strftime("%H:%M:%S.") + f"{at.microsecond // 1_000:03d}" if exact else at.strftime("%Y-%m-%d %H:%M:%S")
-
-
 def candle_cells(row: Mapping[str, Any]) -> tuple[object, ...]:
     """A row of history under `CANDLE_COLUMNS`: its time in UTC, decimals exact and without trailing zeros."""
-    return (time_text(row["start"]), *(_cell(row[field]) for field in _FIELDS.values()))
+    return (iso_text(row["start"]), *(_cell(row[field]) for field in _FIELDS.values()))
 
 
 def _cell(value: Any) -> object:

@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-out = Console(highlight=False, soft_wrap=True)
+PIPED_WIDTH = 160
+out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else PIPED_WIDTH)
 err = Console(highlight=False, soft_wrap=True, stderr=True)
 _COLOURS = {"artery": "bold", "sim": "magenta", "serve": "cyan", "pipeline": "yellow"}
 
@@ -30,15 +31,19 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Se
     for name in columns:
         grid.add_column(name, justify="right" if name in right else "left", overflow="fold")
     for row in rows:
-        grid.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+        grid.add_row(*(cell if isinstance(cell, Text) else Text(_text(cell)) for cell in row))
     out.print(grid)
+
+
+def _text(cell: object) -> str:
+    return str(cell).lower() if isinstance(cell, bool) else str(cell)
 
 
 def as_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Comma-separated values, with a first line of names."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows(rows)
+    writer.writerows([_text(cell) for cell in row] for row in rows)
 
 
 def say(who: str, line: str) -> None:
