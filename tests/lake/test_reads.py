@@ -9,8 +9,10 @@ import pyarrow as pa
 import pytest
 
 from artery.errors import CannotStart, Unavailable
-from artery.lake.catalog import catalog_file, ensure_tables, open_catalog
-from artery.lake.reads import BATCH, POSITIONS, QUERY, Lake
+from artery.lake.catalog import ensure_tables, open_catalog
+from artery.lake.places import BATCH, POSITIONS, QUERY, catalog_file
+from artery.lake.prepare import prepare
+from artery.lake.reads import Lake
 from artery.lake.tables import OHLC, TABLES, TRADES, Table
 
 MINUTE = 60_000
@@ -154,3 +156,9 @@ def test_a_broken_catalog_is_unavailable_not_a_traceback(folder: Path) -> None:
 def test_a_ticker_is_data_not_text_of_a_filter(folder: Path) -> None:
     append(folder, OHLC, [candle("SIM:BTC", NOON)])
     assert Lake(folder).candles("SIM:BTC' OR '1'='1", 60, 0, NOON * 2, 10).num_rows == 0
+
+
+def test_preparing_tells_how_far_the_lake_has_come(tmp_path: Path) -> None:
+    assert set(prepare(tmp_path).values()) == {"0"}
+    append(tmp_path, TRADES, [trade(1, NOON)], trade="90")
+    assert prepare(tmp_path)["trade"] == "90"

@@ -17,23 +17,14 @@ from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
 from artery.errors import CannotStart, Unavailable
+from artery.lake.places import NAME, catalog_file, warehouse
 from artery.lake.tables import NAMESPACE, PROPERTIES, TABLES, Table
 
-NAME = "artery"
 _TRANSFORMS: dict[str, type[Transform]] = {
     "identity": IdentityTransform,
     "day": DayTransform,
     "month": MonthTransform,
 }
-
-
-def catalog_file(folder: Path) -> Path:
-    return folder / "lake" / "catalog.db"
-
-
-def warehouse(folder: Path) -> str:
-    """Where the tables' files are; Spark and PyIceberg must be told the same text."""
-    return f"file://{folder.absolute()}/lake/warehouse"
 
 
 @contextmanager

@@ -19,11 +19,9 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from artery.errors import Unavailable
-from artery.lake.catalog import NAME, catalog_file, open_catalog, translated
+from artery.lake.catalog import open_catalog, translated
+from artery.lake.places import NAME, POSITIONS, QUERY, catalog_file
 from artery.lake.tables import NAMESPACE, OHLC, STREAMS, TABLES, TIME, TRADES, Table
-
-QUERY, BATCH, POSITIONS = "artery.query", "artery.batch", "artery.positions"
-"""What each commit's summary names: the query, its batch, and how far in each stream it has come."""
 
 ROWS_MAX = 100_000
 START = "0"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from artery.bus.base import place
@@ -14,10 +15,12 @@ from artery.errors import BadEvent
 from artery.lake.tables import EXACT
 from artery.model.events import EXTERNAL, Candle, Clock, Trade
 from artery.model.fold import Bar, Place, bar, join
+from artery.model.periods import Period
 from artery.pipeline import decode
+from artery.pipeline.candles import Batch, Partial
 from artery.pipeline.decode import Raw
 
-BAR, CLOCK, VENUE = "bar", "clock", "venue"
+BAR, CLOCK, VENUE, END = "bar", "clock", "venue", "end"
 _PLACE = pa.struct([pa.field(name, pa.int64()) for name in ("ts", "epoch", "seq")])
 _COLUMNS: dict[str, pa.DataType] = {
     "kind": pa.string(),
@@ -37,7 +40,8 @@ _COLUMNS: dict[str, pa.DataType] = {
     "at": pa.list_(pa.int64()),
 }
 SCHEMA = pa.schema(_COLUMNS)
-"""A CLOCK's time is in `last`; `period_s` is set on a venue's candles only; `at` is `up_to` as numbers that compare."""
+"""A CLOCK's time is in `last`; `period_s` is set on a venue's candles only; `at` is `up_to` as numbers that compare.
+The one row of kind `end` has in `up_to` how far the batch reaches, because Spark does not tell."""
 
 SIZE_MAX = Decimal(10) ** 17
 """A larger trade is stored but not folded: a thousand of them would no longer fit the sum's DECIMAL(38,18)."""
@@ -82,9 +86,31 @@ def history_rows(entries: Iterable[Raw]) -> list[Row]:
     return list(newest.values())
 
 
-def record_batch(rows: list[Row]) -> pa.RecordBatch:
-    """Rows as Spark takes them."""
-    return pa.RecordBatch.from_pylist(rows, schema=SCHEMA)
+def record_batch(rows: list[Row], end: dict[str, str]) -> pa.RecordBatch:
+    """Rows as Spark takes them, and how far they reach."""
+    reached = {"kind": END, "provider": "", "coin": "", "period_s": 0, "start_ms": 0}
+    reached |= {"up_to": msgspec.json.encode(end).decode(), "at": [0]}
+    return pa.RecordBatch.from_pylist([*rows, reached], schema=SCHEMA)
+
+
+def batch_of(table: pa.Table) -> tuple[Batch, dict[str, str]]:
+    """What Spark made of them, for the candle book; and how far it reaches."""
+    partials: list[Partial] = []
+    clocks: dict[str, int] = {}
+    venue: list[Candle] = []
+    end: dict[str, str] = {}
+    for row in table.to_pylist():
+        match row["kind"]:
+            case "bar":
+                key = (row["provider"], row["coin"], row["period_s"], row["start_ms"])
+                partials.append(Partial(key, _bar(row), row["up_to"]))
+            case "clock":
+                clocks[row["provider"]] = row["last"]["ts"]
+            case "venue":
+                venue.append(_venue_candle(row))
+            case "end":
+                end = msgspec.json.decode(row["up_to"], type=dict[str, str])
+    return Batch(partials, clocks, venue), end
 
 
 def _of(entries: Iterable[Raw], kind: type[Any]) -> Iterator[tuple[str, Any]]:
@@ -124,3 +150,22 @@ def _values(bar: Bar, up_to: str) -> Row:
 
 def _place(of: Place) -> dict[str, int]:
     return dict(zip(("ts", "epoch", "seq"), of, strict=True))
+
+
+def _bar(row: Row) -> Bar:
+    first, last = ((row[name]["ts"], row[name]["epoch"], row[name]["seq"]) for name in ("first", "last"))
+    return Bar(first, last, row["o"], row["h"], row["l"], row["c"], row["v"], row["n"])
+
+
+def _venue_candle(row: Row) -> Candle:
+    prices = {name: row[name] for name in "ohlcv"}
+    return Candle(
+        provider=row["provider"],
+        coin=row["coin"],
+        period=Period(row["period_s"]),
+        start_ts=row["start_ms"],
+        **prices,
+        n=row["n"],
+        closed=True,
+        event_ts=0,
+    )

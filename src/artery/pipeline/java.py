@@ -122,7 +122,7 @@ def _version(home: Path) -> int:
         if release.is_file():
             text = release.read_text(errors="replace")
         else:
-            command = [home / "bin" / "java", "-version"]
+            command: list[str | Path] = [home / "bin" / "java", "-version"]
             text = subprocess.run(command, check=True, capture_output=True, text=True, timeout=20).stderr
     except (OSError, subprocess.SubprocessError):
         return 0

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from artery.errors import BadEvent
@@ -14,9 +15,7 @@ from artery.pipeline import decode
 from artery.pipeline.decode import Raw
 
 Row = dict[str, Any]
-TRADE, BOOK, CANDLE, HISTORY, GAP, BAD = "trade", "book", "candle", "history", "gap", "bad"
-TABLE_OF = {TRADE: TRADES, BOOK: BOOKS, CANDLE: OHLC, HISTORY: OHLC, GAP: GAPS}
-"""The kind of a row → the table it is for; `bad` is for none."""
+TRADE, BOOK, CANDLE, HISTORY, GAP, BAD, END = ("trade", "book", "candle", "history", "gap", "bad", "end")
 
 
 def _struct(table: Table) -> pa.DataType:
@@ -34,6 +33,7 @@ SCHEMA = pa.schema(
             "bad",
             pa.struct([("stream", pa.string()), ("id", pa.string()), ("line", pa.string()), ("error", pa.string())]),
         ),
+        ("end", pa.string()),
     ]
 )
 """One column for each table, of which the row's own is set; candles and history share `ohlc`."""
@@ -55,9 +55,10 @@ class Rows:
             except BadEvent as error:
                 self._rows[(BAD, stream, raw[0])] = {"kind": BAD, "bad": _bad(stream, raw, error)}
 
-    def record_batch(self) -> pa.RecordBatch:
-        """All rows as Spark takes them."""
-        return pa.RecordBatch.from_pylist(list(self._rows.values()), schema=SCHEMA)
+    def record_batch(self, end: dict[str, str]) -> pa.RecordBatch:
+        """All rows as Spark takes them, and how far they reach."""
+        reached = {"kind": END, "end": msgspec.json.encode(end).decode()}
+        return pa.RecordBatch.from_pylist([*self._rows.values(), reached], schema=SCHEMA)
 
     def _adders(self) -> dict[str, Callable[[Raw], None]]:
         return {

@@ -1,5 +1,6 @@
 """The only file that builds the SparkSession."""
 
+import logging
 import os
 import shutil
 import sys
@@ -8,7 +9,7 @@ from typing import Any
 
 import artery
 from artery.errors import CannotStart
-from artery.lake.catalog import NAME, catalog_file, warehouse
+from artery.lake.places import NAME, catalog_file, warehouse
 from artery.pipeline import java
 from artery.settings import Settings
 
@@ -105,22 +106,19 @@ class Spark:
         self._jvm = java.start(java.find_java(), jvm_options(settings), classpath(settings), log)
 
     def session(self) -> Any:
-        """Wait for the JVM, and connect."""
-        gateway = java.connected(self._jvm)
-        os.environ |= {
-            "PYSPARK_GATEWAY_PORT": str(gateway.port),
-            "PYSPARK_GATEWAY_SECRET": gateway.secret,
-            "PYSPARK_PYTHON": sys.executable,
-            "SPARK_HOME": str(spark_home()),
-        }
+        """Import pyspark while the JVM starts, wait for the JVM, and connect."""
         from pyspark.sql import SparkSession
 
         from artery.pipeline.source import BarsSource, RowsSource
 
+        _silence()
+        gateway = java.connected(self._jvm)
+        joined = {"PYSPARK_GATEWAY_PORT": str(gateway.port), "PYSPARK_GATEWAY_SECRET": gateway.secret}
+        os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(spark_home())} | joined
         try:
             spark = SparkSession.builder.getOrCreate()
         finally:
-            for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
+            for name in joined:
                 del os.environ[name]
         spark.dataSource.register(BarsSource)
         spark.dataSource.register(RowsSource)
@@ -136,6 +134,14 @@ class Spark:
     def stop(self) -> None:
         """End the JVM and with it every worker."""
         java.stop(self._jvm.process)
+
+
+def _silence() -> None:
+    """When Java ends, each thread that talks to it would print a traceback; we say it ourselves, in one line."""
+    from pyspark.accumulators import AccumulatorTCPServer
+
+    logging.getLogger().addHandler(logging.NullHandler())
+    AccumulatorTCPServer.handle_error = lambda *_: None
 
 
 def _root() -> Path:

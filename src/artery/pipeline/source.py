@@ -96,7 +96,7 @@ class BarsReader(_Reader):
             if part.start[stream] != part.end[stream]
             for row in fold(span(bus, stream, part.start[stream], part.end[stream]))
         ]
-        return bars.record_batch(found)
+        return bars.record_batch(found, part.end)
 
 
 class RowsReader(_Reader):
@@ -118,7 +118,7 @@ class RowsReader(_Reader):
         for stream, end in part.end.items():
             if place(end) > place(part.start[stream]):
                 found.take(stream, span(bus, stream, part.start[stream], end))
-        return found.record_batch()
+        return found.record_batch(part.end)
 
 
 class BarsSource(DataSource):  # type: ignore[misc]

@@ -1,30 +1,16 @@
 """`DataFrame → DataFrame`, without a session: the same for the stream and for a backfill."""
 
 from collections.abc import Sequence
+from functools import cache
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that everyone gives it)
 
 from artery.model.periods import DERIVED, Period
 from artery.pipeline.bars import BAR
 
-COLUMNS = (
-    "kind",
-    "provider",
-    "coin",
-    "period_s",
-    "start_ms",
-    "first",
-    "last",
-    "o",
-    "h",
-    "l",
-    "c",
-    "v",
-    "n",
-    "up_to",
-    "at",
-)
+KEY = ("kind", "provider", "coin", "period_s", "start_ms")
+VALUES = ("first", "last", "o", "h", "l", "c", "v", "n", "up_to", "at")
 
 
 def partials(rows: DataFrame, periods: Sequence[Period] = DERIVED) -> DataFrame:
@@ -32,24 +18,29 @@ def partials(rows: DataFrame, periods: Sequence[Period] = DERIVED) -> DataFrame:
 
     Open and close are decided by place, because order is lost in a shuffle.
     """
+    spread, key, values = _columns(tuple(periods))
+    return rows.select(*spread).groupBy(*key).agg(*values)
+
+
+@cache
+def _columns(periods: tuple[Period, ...]) -> tuple[list[Column], list[Column], list[Column]]:
+    """Made once, because to make a column is a call to Java, and a batch of the stream has little time."""
     each = F.when(F.col("kind") == BAR, F.array(*[F.lit(period.seconds) for period in periods]))
-    spread = rows.select(*COLUMNS).withColumn("period_s", F.explode(F.coalesce(each, F.array("period_s"))))
-    length_ms = F.col("period_s").cast("long") * F.lit(1_000)
-    start = F.when(length_ms > 0, F.col("start_ms") - F.col("start_ms") % length_ms).otherwise(F.col("start_ms"))
-    folded = (
-        spread.withColumn("start_ms", start)
-        .groupBy("kind", "provider", "coin", "period_s", "start_ms")
-        .agg(
-            F.min("first").alias("first"),
-            F.max("last").alias("last"),
-            F.min_by("o", "first").alias("o"),
-            F.max("h").alias("h"),
-            F.min("l").alias("l"),
-            F.max_by("c", "last").alias("c"),
-            F.sum("v").alias("v"),
-            F.sum("n").alias("n"),
-            F.max_by("up_to", "at").alias("up_to"),
-            F.max("at").alias("at"),
-        )
-    )
-    return folded.select(*COLUMNS)
+    spread_by = F.explode(F.coalesce(each, F.array("period_s"))).alias("period_s")
+    spread = [spread_by if name == "period_s" else F.col(name) for name in KEY + VALUES]
+    length_ms = F.greatest(F.col("period_s").cast("long") * F.lit(1_000), F.lit(1))
+    start = (F.col("start_ms") - F.col("start_ms") % length_ms).alias("start_ms")
+    key = [start if name == "start_ms" else F.col(name) for name in KEY]
+    values = [
+        F.min("first").alias("first"),
+        F.max("last").alias("last"),
+        F.min_by("o", "first").alias("o"),
+        F.max("h").alias("h"),
+        F.min("l").alias("l"),
+        F.max_by("c", "last").alias("c"),
+        F.sum("v").alias("v"),
+        F.sum("n").alias("n"),
+        F.max_by("up_to", "at").alias("up_to"),
+        F.max("at").alias("at"),
+    ]
+    return spread, key, values

@@ -1,0 +1,38 @@
+"""`python -m artery.lake.prepare FOLDER`: make the tables, and print how far in each stream the lake has come.
+
+A process of its own, so that what it needs is not kept by a service that needs it only at its start.
+"""
+
+import sys
+from pathlib import Path
+
+import msgspec
+
+from artery.errors import ArteryError
+from artery.lake.catalog import ensure_tables, open_catalog
+from artery.lake.reads import Lake
+
+
+def prepare(folder: Path) -> dict[str, str]:
+    """Make the tables that are missing; return the positions that the lake's commits name."""
+    catalog = open_catalog(folder)
+    ensure_tables(catalog)
+    catalog.engine.dispose()
+    lake = Lake(folder)
+    try:
+        return lake.positions()
+    finally:
+        lake.close()
+
+
+def main() -> None:
+    try:
+        positions = prepare(Path(sys.argv[1]))
+    except ArteryError as error:
+        print(error, file=sys.stderr)
+        sys.exit(1)
+    print(msgspec.json.encode(positions).decode())
+
+
+if __name__ == "__main__":
+    main()

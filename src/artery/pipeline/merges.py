@@ -1,0 +1,113 @@
+"""How rows of a batch become rows of the lake's tables: each an Iceberg commit that is idempotent by key."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from artery.lake.places import NAME
+from artery.lake.tables import OHLC, Table
+
+VALUES = ("open", "high", "low", "close", "volume", "trades")
+_PROPERTY = "spark.sql.iceberg.snapshot-property."
+
+
+class Slice(msgspec.Struct, frozen=True):
+    """Where some rows lie: their first and last time in µs, and their periods, if they have any."""
+
+    low: int
+    high: int
+    periods: tuple[int, ...] = ()
+
+
+def insert_new(rows: DataFrame, table: Table, time: str, part: Slice) -> None:
+    """Insert the rows whose key the table does not have."""
+    _into(rows, table, time, part).whenNotMatched().insertAll().merge()
+
+
+def merge_candles(rows: DataFrame, part: Slice) -> None:
+    """Our own candles: the newer version wins, and a closed one changes only by a higher `rev`."""
+    s, t = _source(OHLC), _target(OHLC)
+    later = (s["rev"] > t["rev"]) | ((s["rev"] == t["rev"]) & (s["updated"] > t["updated"]))
+    newer = (~t["closed"] & (s["closed"] | later)) | (t["closed"] & s["closed"] & (s["rev"] > t["rev"]))
+    _into(rows, OHLC, "start", part).whenMatched(newer).updateAll().whenNotMatched().insertAll().merge()
+
+
+def merge_history(rows: DataFrame, part: Slice) -> None:
+    """A venue's closed candles: one that differs from ours wins with a higher `rev`, an equal one changes nothing."""
+    t = _target(OHLC)
+    _correct(rows, part, ~t["closed"] | _differs())
+
+
+def merge_recomputed(rows: DataFrame, part: Slice) -> None:
+    """Closed candles folded anew from the lake's trades; the venue's word stands."""
+    t = _target(OHLC)
+    _correct(rows, part, (t["source"] != F.lit("history")) & (~t["closed"] | _differs()))
+
+
+def sign(session: Any, summary: dict[str, str]) -> None:
+    """Have every commit of this session name these in its summary."""
+    for name, value in summary.items():
+        session.conf.set(_PROPERTY + name, value)
+
+
+def _correct(rows: DataFrame, part: Slice, when: Column) -> None:
+    s, t = _source(OHLC), _target(OHLC)
+    fresh = {name: s[name] for name in (*VALUES, "closed", "source", "updated")} | {"rev": t["rev"] + F.lit(1)}
+    _into(rows, OHLC, "start", part).whenMatched(when).update(fresh).whenNotMatched().insertAll().merge()
+
+
+def _differs() -> Column:
+    s, t = _source(OHLC), _target(OHLC)
+    differs = F.lit(False)
+    for name in VALUES:
+        differs = differs | (s[name] != t[name])
+    return differs
+
+
+def _into(rows: DataFrame, table: Table, time: str, part: Slice) -> Any:
+    """A MERGE on the key; the ranges are literals, so that files without a match are not even opened."""
+    s, t = _source(table), _target(table)
+    same = within(t[time], part)
+    if part.periods:
+        same = same & t["period_s"].isin(*part.periods)
+    for name in table.key:
+        same = same & (t[name] == s[name])
+    return rows.alias("s").mergeInto(f"{NAME}.{table.full_name}", same)
+
+
+def within(time: Column, part: Slice) -> Column:
+    """Whether a time lies in the slice."""
+    return time.between(F.timestamp_micros(F.lit(part.low)), F.timestamp_micros(F.lit(part.high)))
+
+
+def _source(table: Table) -> dict[str, Column]:
+    return _named(table, "s")
+
+
+def _target(table: Table) -> dict[str, Column]:
+    return _named(table, table.name)
+
+
+def _named(table: Table, prefix: str) -> dict[str, Column]:
+    return {name: F.col(f"{prefix}.`{name}`") for name in table.schema.names}
+
+
+def slices(found: Iterable[tuple[int, int, Iterable[int]]]) -> list[Slice]:
+    """The rows of each day as at most two slices: the newest day, and all before it.
+
+    Files of a day are rewritten together, and a day that is over is left in peace.
+    """
+    days = sorted(found, key=lambda day: day[0])
+    parts = [days[:-1], days[-1:]]
+    return [
+        Slice(
+            min(low for low, _, _ in part),
+            max(high for _, high, _ in part),
+            tuple(sorted({period for _, _, periods in part for period in periods})),
+        )
+        for part in parts
+        if part
+    ]

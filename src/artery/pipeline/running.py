@@ -1,0 +1,167 @@
+"""The queries of one term, from what was saved to a clean stop."""
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+
+from artery.bus.base import Bus, place
+from artery.bus.reader import open_reader
+from artery.errors import ArteryError, CannotStart, Unavailable
+from artery.pipeline import saved
+from artery.pipeline.calls import Calls
+from artery.pipeline.candles import CandleBook
+from artery.pipeline.fast import WRITER, FastQuery
+from artery.pipeline.offsets import STORE, Offsets, first_readable
+from artery.pipeline.queries import start_query
+from artery.pipeline.session import Spark
+from artery.pipeline.source import Options
+from artery.pipeline.storage import GROUPS, StoreQuery
+from artery.settings import Settings
+from artery.store.base import Store
+
+FIRST_BATCH_S = 120.0
+STUCK_S = 90.0
+PREPARE_S = 60.0
+_DEAD = 1_000
+T = TypeVar("T")
+
+
+class Running:
+    """Both queries. `check` raises as soon as one of them has died or hangs."""
+
+    def __init__(self, settings: Settings, spark: Spark, bus: Bus, store: Store, epoch: int) -> None:
+        self._settings = settings
+        self._spark = spark
+        self._bus = bus
+        self._store = store
+        self._epoch = epoch
+        self._calls = Calls(asyncio.get_running_loop())
+        self._reader = open_reader(settings.bus_url(), settings.bus.base)
+        self._book = CandleBook(epoch)
+        self._fast: FastQuery | None = None
+        self._storage: StoreQuery | None = None
+        self._queries: dict[str, Any] = {}
+        self._thread = ThreadPoolExecutor(1, "spark")
+        self._began = time.monotonic()
+
+    async def start(self) -> None:
+        """Everything from the last saved state to two running queries; what can be done while Java starts is."""
+        session, positions, (start, head), dead = await asyncio.gather(
+            self._in_thread(self._spark.session),
+            asyncio.to_thread(self._prepare_lake),
+            self._prepare_candles(),
+            self._prepare_groups(),
+        )
+        self._fast = FastQuery(self._book, self._epoch, self._bus, self._store, self._calls, head)
+        self._storage = StoreQuery(positions, self._bus, self._calls, dead)
+        await self._in_thread(self._start_fast, session, start)
+        await self._in_thread(self._start_store, session, positions)
+
+    async def check(self) -> None:
+        """Raise if a query has died or hangs."""
+        await self._in_thread(self._check)
+
+    def _check(self) -> None:
+        for name, query in self._queries.items():
+            if not self._spark.alive() or not query.isActive:
+                raise Unavailable(f"the {name} query has stopped: {self._why(query)}")
+        if self._fast and self._queries:
+            since = self._fast.progress.finished or self._began + FIRST_BATCH_S - STUCK_S
+            if time.monotonic() - since > STUCK_S and self._behind():
+                raise Unavailable(f"no candles were made for {STUCK_S:.0f} s although there are trades")
+
+    async def status(self) -> dict[str, Any]:
+        """What `artery:pipeline` says."""
+        assert self._fast is not None
+        assert self._storage is not None
+        done = self._fast.progress
+        return {
+            "state": "running" if done.batch >= 0 else "starting",
+            "batch": done.batch,
+            "batch_ms": done.batch_ms,
+            "candle_position": self._fast.candle_position,
+            "trade_position": done.positions.get("trade", "0"),
+            "lag_entries": self._lag(),
+            "last_commit_ms": self._storage.committed_ms,
+            "clock_ms": self._book.clock_ms(),
+            "stale_trades": self._book.stale,
+            "error": "",
+        }
+
+    async def stop(self) -> None:
+        """Save what is known; whatever runs in Spark is broken off, because a commit is whole or not at all."""
+        if self._fast:
+            with suppress(ArteryError, TimeoutError):
+                await asyncio.wait_for(asyncio.to_thread(self._fast.save), 2.0)
+        self._calls.stop()
+        self._reader.close()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _in_thread(self, call: Callable[..., T], *values: Any) -> T:
+        """Every call to Spark in the same thread, because Java keeps one for each that calls."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, partial(call, *values))
+
+    def _prepare_lake(self) -> Offsets:
+        """Make the tables; return how far in each stream the lake has come."""
+        command = [sys.executable, "-m", "artery.lake.prepare", str(self._settings.folder)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PREPARE_S)
+        if done.returncode:
+            lines = done.stderr.strip().splitlines() or ["the lake could not be prepared"]
+            raise CannotStart(lines[-1][:300])
+        return msgspec.json.decode(done.stdout, type=dict[str, str])
+
+    async def _prepare_candles(self) -> tuple[Offsets, str]:
+        await self._bus.append("candle", [], writer=WRITER, epoch=self._epoch)  # fence, then read
+        return await saved.restore(self._book, self._store, self._bus, self._reader)
+
+    async def _prepare_groups(self) -> set[tuple[str, str]]:
+        for stream in STORE:
+            await self._bus.ensure_group(stream, GROUPS[stream])
+        dead = await self._bus.read_back("dead", _DEAD)
+        return {(entry.fields.get("stream", ""), entry.fields.get("id", "")) for entry in dead}
+
+    def _start_fast(self, spark: Any, start: Offsets) -> None:
+        assert self._fast is not None
+        options = self._options(start)
+        self._queries["fast"] = start_query(spark, "fast", "artery_bars", options, self._fast.on_batch, self._settings)
+
+    def _start_store(self, spark: Any, positions: Offsets) -> None:
+        assert self._storage is not None
+        start = {stream: first_readable(self._reader, stream, positions[stream]) for stream in STORE}
+        self._queries["store"] = start_query(
+            spark, "store", "artery_rows", self._options(start), self._storage.on_batch, self._settings
+        )
+
+    def _options(self, start: Offsets) -> Options:
+        made = self._settings.pipeline
+        return Options(
+            self._settings.bus_url(),
+            self._settings.bus.base,
+            start,
+            trades_max=made.batch_max,
+            slow_s=made.slow_store_s,
+            book_ms=max(1, int(made.book_s * 1_000)),
+        )
+
+    def _behind(self) -> bool:
+        return self._lag() > 0
+
+    def _lag(self) -> int:
+        """Trades on the bus that no candle holds yet; on a log that does not count its entries, 0 or 1."""
+        assert self._fast is not None
+        reached, head = place(self._fast.progress.positions.get("trade", "0")), place(self._reader.head("trade"))
+        return max(0, head[0] - reached[0]) if len(head) == 1 else int(head > reached)
+
+    def _why(self, query: Any) -> str:
+        if not self._spark.alive():
+            return "Java has ended"
+        error = query.exception()
+        return str(error).splitlines()[0][:300] if error else "no reason given"

@@ -1,0 +1,83 @@
+"""What the candle query must not forget: its book, and the positions that the book has reached, kept as one value."""
+
+import zlib
+
+import msgspec
+
+from artery.bus.base import START, Bus
+from artery.bus.reader import BusReader
+from artery.errors import BadEvent, CannotStart, PositionLost
+from artery.model import codec
+from artery.model.events import Candle
+from artery.pipeline.candles import CandleBook, State
+from artery.pipeline.offsets import FAST, Offsets, first_readable
+from artery.store.base import Store
+from artery.telemetry import logger
+
+KEY = "artery:pipeline:book"
+_PAGE = 1_000
+_BACK = 20_000
+_log = logger("pipeline")
+
+
+class Saved(msgspec.Struct, array_like=True):
+    """A book, how far it has read, and the newest candle on the bus at that time."""
+
+    positions: Offsets
+    candle: str
+    state: State
+
+
+def encode(saved: Saved) -> bytes:
+    return zlib.compress(msgspec.msgpack.encode(saved), 1)
+
+
+def decode(value: bytes) -> Saved:
+    try:
+        return msgspec.msgpack.decode(zlib.decompress(value), type=Saved)
+    except (zlib.error, msgspec.MsgspecError) as error:
+        raise CannotStart(f"{KEY} in the store is damaged ({error}); use another data folder") from error
+
+
+async def restore(book: CandleBook, store: Store, bus: Bus, reader: BusReader) -> tuple[Offsets, str]:
+    """Make the book what it was when it was last saved; return from where the query has to read on, and the newest
+    candle on the bus. Older writers must have been fenced before."""
+    value = await store.get(KEY)
+    head = await bus.head("candle")
+    if value is None:
+        book.restore(book.state(), await _newest(bus))
+        wanted = dict.fromkeys(FAST, START)
+    else:
+        saved = decode(value)
+        book.restore(saved.state, await _after(bus, saved.candle))
+        wanted = saved.positions
+    found = {stream: first_readable(reader, stream, wanted[stream]) for stream in FAST}
+    if value is not None and found != wanted:
+        _log.error("the log was trimmed past the candles' position, some trades are lost", wanted=wanted, found=found)
+    return found, head
+
+
+async def _after(bus: Bus, position: str) -> list[Candle]:
+    """The candles that were appended since then."""
+    found: list[Candle] = []
+    try:
+        while entries := await bus.read("candle", position, _PAGE):
+            position = entries[-1].id
+            found += [candle for entry in entries if (candle := _candle(entry.fields))]
+    except PositionLost:
+        return await _newest(bus)
+    return found
+
+
+async def _newest(bus: Bus) -> list[Candle]:
+    """The newest candles on the bus, oldest first: where nothing was saved, they tell what readers have seen."""
+    entries = await bus.read_back("candle", _BACK)
+    return [candle for entry in reversed(entries) if (candle := _candle(entry.fields))]
+
+
+def _candle(fields: dict[str, str]) -> Candle | None:
+    try:
+        event = codec.decode(fields)
+    except BadEvent:
+        return None
+    return event if isinstance(event, Candle) else None

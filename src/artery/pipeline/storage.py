@@ -1,0 +1,157 @@
+"""The store query: every ten seconds from the bus to the lake."""
+
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from artery.bus.base import Bus, Entry, place
+from artery.errors import BadEvent
+from artery.lake.places import BATCH, POSITIONS, QUERY
+from artery.lake.tables import BOOKS, GAPS, OHLC, TRADES, Table
+from artery.pipeline import decode, merges, rows
+from artery.pipeline.calls import Calls
+from artery.pipeline.fast import Progress
+from artery.pipeline.merges import Slice
+from artery.pipeline.offsets import STORE, Offsets
+
+NAME = "store"
+GROUPS = {stream: f"cg_storage_{stream}" for stream in STORE}
+_COLUMN = {rows.GAP: "gap", rows.BOOK: "book", rows.CANDLE: "ohlc", rows.HISTORY: "ohlc", rows.TRADE: "trade"}
+_STREAM = {rows.GAP: "feed", rows.BOOK: "book", rows.CANDLE: "candle", rows.HISTORY: "history", rows.TRADE: "trade"}
+"""In the order in which a batch commits: trades last, because their commit vouches for the whole batch."""
+_INSERTED: Mapping[str, tuple[Table, str]] = {
+    rows.GAP: (GAPS, "from"),
+    rows.BOOK: (BOOKS, "ts"),
+    rows.TRADE: (TRADES, "ts"),
+}
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What a batch holds: for each kind where its rows lie, how far it reaches, how many entries are bad."""
+
+    slices: Mapping[str, list[Slice]]
+    end: Offsets
+    bad: int
+
+
+class StoreQuery:
+    """One micro-batch: each table a commit that names, with its rows, how far in its streams it has come.
+
+    A restart reads on from what the commits name, stream by stream, so a crash between two of them repeats nothing
+    that was committed; and as every commit is a MERGE by key, a trade that is on the bus twice is in the lake once.
+    """
+
+    def __init__(self, start: Offsets, bus: Bus, calls: Calls, dead: Iterable[tuple[str, str]] = ()) -> None:
+        self.progress = Progress(positions=dict(start))
+        self.committed_ms = 0
+        self.commits: dict[str, int] = {}
+        self._positions = dict(start)
+        self._bus = bus
+        self._calls = calls
+        self._dead = set(dead)
+        self.idle = threading.Event()
+        self.idle.set()
+
+    def on_batch(self, found: Any, batch_id: int) -> None:
+        """Spark's foreachBatch."""
+        self.idle.clear()
+        began = time.monotonic()
+        batch = found.persist()
+        try:
+            self._store(batch, batch_id)
+        finally:
+            batch.unpersist()
+            self.idle.set()
+        self.progress.batch = batch_id
+        self.progress.finished = time.monotonic()
+        self.progress.batch_ms = int((self.progress.finished - began) * 1_000)
+
+    def _store(self, batch: DataFrame, batch_id: int) -> None:
+        found = look(batch)
+        if found.bad:
+            self._bury(batch.where(F.col("kind") == rows.BAD).select("bad.*").collect())
+        for kind, stream in _STREAM.items():
+            parts = found.slices.get(kind, [])
+            for number, part in enumerate(parts, 1):
+                if number == len(parts):
+                    self._positions[stream] = found.end[stream]
+                self._sign(batch, batch_id)
+                self._commit(batch, kind, part, whole=len(parts) == 1)
+            self._positions[stream] = found.end[stream]
+        self._ack(found.end)
+        self.progress.positions = dict(found.end)
+
+    def _commit(self, batch: DataFrame, kind: str, part: Slice, *, whole: bool) -> None:
+        column = _COLUMN[kind]
+        mine = batch.where(F.col("kind") == kind).select(f"{column}.*")
+        table, at = _INSERTED.get(kind, (OHLC, "start"))
+        if not whole:
+            mine = mine.where(merges.within(F.col(f"`{at}`"), part))
+        if kind == rows.CANDLE:
+            merges.merge_candles(mine, part)
+        elif kind == rows.HISTORY:
+            merges.merge_history(mine, part)
+        else:
+            merges.insert_new(mine, table, at, part)
+        self.commits[table.name] = self.commits.get(table.name, 0) + 1
+        self.committed_ms = int(time.time() * 1_000)
+
+    def _sign(self, batch: DataFrame, batch_id: int) -> None:
+        named = msgspec.json.encode(self._positions).decode()
+        merges.sign(batch.sparkSession, {QUERY: NAME, BATCH: str(batch_id), POSITIONS: named})
+
+    def _bury(self, found: Iterable[Any]) -> None:
+        """Dead-letter what cannot be decoded, each entry once."""
+        for row in found:
+            if (row["stream"], row["id"]) in self._dead:
+                continue
+            entry = Entry(row["id"], _fields(row["line"]))
+            stream = row["stream"]
+            bury = partial(self._bus.dead_letter, stream, GROUPS[stream], entry, row["error"])
+            self._calls(bury, "putting an entry with the dead letters")
+            self._dead.add((stream, row["id"]))
+
+    def _ack(self, end: Offsets) -> None:
+        for stream, position in end.items():
+            if place(position) > place(self.progress.positions[stream]):
+                ack = partial(self._bus.ack_up_to, stream, GROUPS[stream], position)
+                self._calls(ack, "saying what is in the lake")
+
+
+def look(batch: DataFrame) -> Found:
+    """One small job that says what there is to commit."""
+    at = F.coalesce("trade.ts", "book.ts", "ohlc.start", "gap.from")
+    seen = (
+        batch.select("kind", at.alias("at"), F.col("ohlc.period_s").alias("period_s"), "end")
+        .groupBy("kind", F.to_date("at").alias("day"))
+        .agg(
+            F.count("*").alias("count"),
+            F.unix_micros(F.min("at")).alias("low"),
+            F.unix_micros(F.max("at")).alias("high"),
+            F.collect_set("period_s").alias("periods"),
+            F.max("end").alias("end"),
+        )
+        .collect()
+    )
+    end = next(row["end"] for row in seen if row["kind"] == rows.END)
+    return Found(
+        {
+            kind: merges.slices((row["low"], row["high"], row["periods"]) for row in seen if row["kind"] == kind)
+            for kind in _STREAM
+        },
+        msgspec.json.decode(end, type=dict[str, str]),
+        sum(row["count"] for row in seen if row["kind"] == rows.BAD),
+    )
+
+
+def _fields(line: str) -> dict[str, str]:
+    try:
+        return decode.fields(line.encode())
+    except BadEvent:
+        return {"raw": line}
