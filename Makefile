@@ -5,6 +5,7 @@ SHELL := bash
 .PHONY: help run test check bench selftest screenshots lock proto clean
 
 bin := .venv/bin
+code := src tests bench
 # Tests that need no server, no socket and no Spark.
 pure := $(wildcard tests/model tests/wire tests/rules tests/indicators tests/client tests/house)
 
@@ -28,8 +29,8 @@ check: ## format, lint, types, import rules and the pure tests, in less than a m
 
 .PHONY: style
 style:
-	$(bin)/ruff format --check .
-	$(bin)/ruff check .
+	$(bin)/ruff format --check $(code)
+	$(bin)/ruff check $(code)
 	$(bin)/mypy
 	$(bin)/lint-imports --no-logo
 
