@@ -11,7 +11,6 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
-import pytest
 
 from artery.lake.catalog import ensure_tables, open_catalog
 from artery.lake.places import BATCH, POSITIONS, QUERY
@@ -188,9 +187,11 @@ async def test_a_millisecond_with_more_trades_than_a_page_is_given_whole(running
     assert len((await ask(running, f"&type=trades&limit=10&cursor={found['next']}"))["trades"]) == 1
 
 
-@pytest.mark.parametrize("garbage", [{"ver": "1", "t": "OHLC_BATCH", "body": "!"}, {"x": "y"}])
-async def test_a_page_that_cannot_be_read_is_passed_over(running: Running, garbage: dict[str, str]) -> None:
-    await running.bus.append("history", [garbage])
+async def test_a_page_that_cannot_be_read_is_passed_over(running: Running) -> None:
+    batch = pages.page("x", "sim", "BTC", MINUTE, [candle(7, epoch=0)], number=0, last=True)
+    batch.rows[0].close = "NaN"
+    garbage = [{"ver": "1", "t": "OHLC_BATCH", "body": "!"}, {"x": "y"}, pages.encode(batch, event_ts=T0)]
+    await running.bus.append("history", garbage)
     await put_page(running, [candle(0, epoch=0)])
     assert await until(lambda: _rows(running, 1))
 

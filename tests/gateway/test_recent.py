@@ -2,9 +2,16 @@
 
 from artery.gateway.recent import Recent
 from artery.gateway.rows import CandleRow, candle_row, joined
+from artery.model.events import Candle
 from tests.gateway.made import T0, candle
 
 ALL = ("sim", "BTC", 60, 0, 2**60)
+
+
+def add(recent: Recent, stream: str, position: str, candles: list[Candle]) -> None:
+    for made in candles:
+        series = (made.provider, made.coin, made.period.seconds)
+        recent.add(stream, position, series, [candle_row(made)], made.event_ts)
 
 
 def closes(rows: list[CandleRow]) -> list[tuple[int, str]]:
@@ -13,31 +20,31 @@ def closes(rows: list[CandleRow]) -> list[tuple[int, str]]:
 
 def test_the_newer_version_of_a_candle_holds() -> None:
     recent = Recent()
-    recent.add("candle", "1", [candle(0, close=1, closed=False)])
-    recent.add("candle", "2", [candle(0, close=2, closed=True)])
-    recent.add("candle", "3", [candle(0, close=3, closed=False, event_ts=T0 * 2)])
-    recent.add("candle", "4", [candle(0, close=4, rev=1)])
-    recent.add("candle", "5", [candle(0, close=5, rev=0, event_ts=T0 * 2)])
+    add(recent, "candle", "1", [candle(0, close=1, closed=False)])
+    add(recent, "candle", "2", [candle(0, close=2, closed=True)])
+    add(recent, "candle", "3", [candle(0, close=3, closed=False, event_ts=T0 * 2)])
+    add(recent, "candle", "4", [candle(0, close=4, rev=1)])
+    add(recent, "candle", "5", [candle(0, close=5, rev=0, event_ts=T0 * 2)])
     assert closes(recent.rows(*ALL)) == [(0, "4")]
 
 
 def test_history_fills_the_past_and_gives_way_to_a_correction() -> None:
     recent = Recent()
-    recent.add("history", "1", [candle(m, close=10 + m, epoch=0, event_ts=T0 + 10**6) for m in range(3)])
-    recent.add("candle", "1", [candle(2, close=99, rev=1, event_ts=T0), candle(3, close=7, closed=False)])
+    add(recent, "history", "1", [candle(m, close=10 + m, epoch=0, event_ts=T0 + 10**6) for m in range(3)])
+    add(recent, "candle", "1", [candle(2, close=99, rev=1, event_ts=T0), candle(3, close=7, closed=False)])
     assert closes(recent.rows(*ALL)) == [(0, "10"), (1, "11"), (2, "99"), (3, "7")]
 
 
 def test_a_late_word_of_the_venue_beats_our_first_version() -> None:
     recent = Recent()
-    recent.add("candle", "1", [candle(0, close=1, rev=0, event_ts=T0)])
-    recent.add("history", "1", [candle(0, close=2, epoch=0, event_ts=T0 + 9)])
+    add(recent, "candle", "1", [candle(0, close=1, rev=0, event_ts=T0)])
+    add(recent, "history", "1", [candle(0, close=2, epoch=0, event_ts=T0 + 9)])
     assert closes(recent.rows(*ALL)) == [(0, "2")]
 
 
 def test_rows_are_cut_by_time_market_and_period() -> None:
     recent = Recent()
-    recent.add("candle", "1", [candle(m) for m in range(5)] + [candle(0, coin="ETH")])
+    add(recent, "candle", "1", [candle(m) for m in range(5)] + [candle(0, coin="ETH")])
     assert [row.start for row in recent.rows("sim", "BTC", 60, T0 + 60_000, T0 + 180_000)] == [
         T0 + 60_000,
         T0 + 120_000,
@@ -47,9 +54,9 @@ def test_rows_are_cut_by_time_market_and_period() -> None:
 
 def test_what_the_lake_has_committed_is_forgotten_by_stream() -> None:
     recent = Recent()
-    recent.add("candle", "9", [candle(0, close=1)])
-    recent.add("candle", "10", [candle(1, close=2)])
-    recent.add("history", "10", [candle(0, close=3, epoch=0, event_ts=T0 * 2)])
+    add(recent, "candle", "9", [candle(0, close=1)])
+    add(recent, "candle", "10", [candle(1, close=2)])
+    add(recent, "history", "10", [candle(0, close=3, epoch=0, event_ts=T0 * 2)])
     recent.committed("candle", "9")
     assert closes(recent.rows(*ALL)) == [(0, "3"), (1, "2")]
     recent.committed("history", "10")
@@ -60,8 +67,8 @@ def test_what_the_lake_has_committed_is_forgotten_by_stream() -> None:
 
 def test_a_candle_that_was_written_again_waits_for_its_newest_version() -> None:
     recent = Recent()
-    recent.add("candle", "1", [candle(0, close=1, closed=False)])
-    recent.add("candle", "5", [candle(0, close=2)])
+    add(recent, "candle", "1", [candle(0, close=1, closed=False)])
+    add(recent, "candle", "5", [candle(0, close=2)])
     recent.committed("candle", "4")
     assert closes(recent.rows(*ALL)) == [(0, "2")]
 
@@ -69,7 +76,7 @@ def test_a_candle_that_was_written_again_waits_for_its_newest_version() -> None:
 def test_of_too_many_those_written_first_go() -> None:
     recent = Recent(rows_max=10)
     for m in range(25):
-        recent.add("candle", str(m + 1), [candle(m)])
+        add(recent, "candle", str(m + 1), [candle(m)])
     assert [m for m, _ in closes(recent.rows(*ALL))] == list(range(15, 25))
     assert len(recent) == 10
 

@@ -5,13 +5,14 @@ from collections.abc import Iterable
 import msgspec
 
 from artery.bus.base import place
-from artery.gateway.rows import CandleRow, candle_row
-from artery.model.events import Candle
+from artery.gateway.rows import CandleRow
 
 ROWS_MAX = 300_000
 
-_Series = tuple[str, str, int]
-_Key = tuple[_Series, int]
+Series = tuple[str, str, int]
+"""Provider, market, and the length of its candles in seconds."""
+
+_Key = tuple[Series, int]
 
 
 class _Held(msgspec.Struct, frozen=True, gc=False):
@@ -35,18 +36,17 @@ class Recent:
     def __init__(self, rows_max: int = ROWS_MAX) -> None:
         self._rows_max = rows_max
         self._written: dict[str, dict[_Key, _Held]] = {}
-        self._series: dict[_Series, dict[int, list[str]]] = {}
+        self._series: dict[Series, dict[int, list[str]]] = {}
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def add(self, stream: str, position: str, candles: Iterable[Candle]) -> None:
+    def add(self, stream: str, position: str, series: Series, rows: Iterable[CandleRow], event_ts: int) -> None:
         """Candles of one entry, in the order of the stream."""
         where = place(position)
-        for candle in candles:
-            key = ((candle.provider, candle.coin, candle.period.seconds), candle.start_ts)
-            self._put(stream, key, _Held(candle_row(candle), candle.event_ts, where))
+        for row in rows:
+            self._put(stream, (series, row.start), _Held(row, event_ts, where))
         while self._count > self._rows_max:
             largest = max(self._written.values(), key=len)
             name = next(name for name, held in self._written.items() if held is largest)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
@@ -13,8 +14,10 @@ import pyarrow as pa
 from artery.errors import BadEvent
 from artery.model.decimals import canonical
 from artery.model.events import Candle, Trade
+from artery.wire.artery_pb2 import OHLCBatch
 
 _EXACT = pa.decimal128(38, 18)
+_NUMBERS = re.compile(r"(?:[0-9]{1,20}(?:\.[0-9]{1,18})?(?: |$)){5}", re.ASCII)
 
 
 class CandleRow(msgspec.Struct, frozen=True, gc=False):
@@ -84,6 +87,18 @@ def candle_row(candle: Candle) -> CandleRow:
 
 def trade_row(trade: Trade) -> TradeRow:
     return TradeRow(trade.ts, trade.tid, canonical(trade.px), canonical(trade.sz), trade.side, trade.epoch, trade.seq)
+
+
+def page_rows(page: OHLCBatch) -> list[CandleRow]:
+    """The candles of a page of history; their numbers are kept as the text they came in."""
+    found = [
+        CandleRow(row.start_ms, row.open, row.high, row.low, row.close, row.volume, row.trades, row.closed, 0)
+        for row in page.rows
+    ]
+    for row in found:
+        if not _NUMBERS.fullmatch(f"{row.o} {row.h} {row.l} {row.c} {row.v}"):
+            raise BadEvent(f"a page of history of {page.ticker:.80} has a price that is no number")
+    return found
 
 
 def lake_candles(table: pa.Table) -> list[CandleRow]:

@@ -13,8 +13,10 @@ from artery.gateway.catalog import Catalog
 from artery.gateway.history import LakeReads
 from artery.gateway.hub import Hub, message_of
 from artery.gateway.recent import Recent
+from artery.gateway.rows import candle_row, page_rows
 from artery.model import codec
 from artery.model.events import Book, Candle, Mark, Trade
+from artery.model.tickers import parse_ticker
 from artery.telemetry import logger
 from artery.wire import history as pages
 
@@ -73,15 +75,25 @@ class Tails:
             event = decoded(entry)
             if isinstance(event, Candle):
                 self._catalog.see(event.provider, event.coin)
-                self._recent.add("candle", entry.id, [event])
+                series = (event.provider, event.coin, event.period.seconds)
+                self._recent.add("candle", entry.id, series, [candle_row(event)], event.event_ts)
                 found.append(event)
         self._hub.accept_candles(found, live=live)
 
     async def _history(self, after: str) -> None:
         async for entries in self._follow("history", after):
             for entry in entries:
-                self._recent.add("history", entry.id, page_candles(entry))
+                self._take_page(entry)
                 await asyncio.sleep(0)  # a page is 500 rows: let live events pass between two of them
+
+    def _take_page(self, entry: Entry) -> None:
+        try:
+            event_ts = int(entry.fields.get("eventTs", "0"))
+            page = pages.decode(entry.fields)
+            series = (*parse_ticker(page.ticker), page.period_s)
+            self._recent.add("history", entry.id, series, page_rows(page), event_ts)
+        except (ArteryError, ValueError):
+            metrics.SKIPPED.labels("undecodable").inc()
 
     async def _feed(self, after: str) -> None:
         async for entries in self._follow("feed", after):
@@ -145,13 +157,3 @@ def decoded(entry: Entry) -> Any:
     except BadEvent:
         metrics.SKIPPED.labels("undecodable").inc()
         return None
-
-
-def page_candles(entry: Entry) -> list[Candle]:
-    """The candles of a page of history, none where it cannot be read."""
-    try:
-        event_ts = int(entry.fields.get("eventTs", "0"))
-        return pages.candles(pages.decode(entry.fields), event_ts=event_ts)
-    except (ArteryError, ValueError):
-        metrics.SKIPPED.labels("undecodable").inc()
-        return []
