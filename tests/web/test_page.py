@@ -4,12 +4,15 @@ import asyncio
 import os
 import signal
 
+import pytest
 from playwright.async_api import Browser
 
 from artery.app.notes import read_note
 from bench.running import Running
 from tests.journeys.waiting import until
 from tests.web.browser import PHONE, Screen, open_page, start_link
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 _RECORD_BANNER = """() => {
   window.said = [];
@@ -22,7 +25,7 @@ async def test_the_chart_has_past_candles_and_the_newest_one_changes(screen: Scr
     before = await screen.until_full()
     assert before["candles"] > 100
     seen = before["lastCandle"]
-    after = await screen.until("the newest candle changes", lambda state: state["lastCandle"] != seen)
+    after = await screen.until("the newest candle changes", lambda state: state["lastCandle"] != seen, within_s=120)
     assert (after["lastCandle"]["start"], after["lastCandle"]["v"]) >= (seen["start"], seen["v"])
     assert await screen.page.locator("#chart canvas").count() > 0
     assert await screen.page.locator("#chart-note").is_hidden()
