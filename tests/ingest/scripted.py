@@ -46,6 +46,8 @@ class ScriptedVenue:
         self.asked: list[tuple[str, str, int, int]] = []
         self.now_ms = T0
         self.rest_error: ArteryError | None = None
+        self.markets_hang = False
+        self.hung = 0
         self._ears: list[asyncio.Queue[Signal]] = []
 
     def say(self, *signals: Signal) -> None:
@@ -69,6 +71,9 @@ class ScriptedVenue:
             self.listening -= 1
 
     async def markets(self) -> list[Market]:
+        if self.markets_hang:
+            self.hung += 1
+            await asyncio.Event().wait()
         if self.rest_error:
             raise self.rest_error
         return [Market("sim", coin, coin, "USDC", Decimal("0.10"), Decimal("0.001")) for coin in self.coins]

@@ -11,7 +11,7 @@ from artery.ingest.history import Errands
 from artery.ingest.intake import Intake
 from artery.ingest.marks import Holes, Span
 from artery.ingest.parts import Parts
-from artery.ingest.status import FeedStatus, StatusLine, keep_saying, say_markets, say_stopped, state_of
+from artery.ingest.status import FeedStatus, StatusLine, has_markets, keep_saying, say_markets, say_stopped, state_of
 from artery.ingest.takeover import Inheritance, remember_watched, take_over
 from artery.ingest.throttle import BookThrottle
 from artery.ingest.turns import Turns
@@ -40,8 +40,9 @@ def lock_key(provider: str) -> str:
 
 async def serve_term(parts: Parts, epoch: int, cause: str) -> None:
     """Run the feed until cancelled; `Fenced` when a newer leader has written."""
-    coins = await known_coins(parts)
-    coins = parts.markets if coins is None else coins
+    coins = parts.markets
+    if not await has_markets(parts, coins):  # only then is the venue's slower REST worth waiting for
+        coins = await known_coins(parts) or coins
     inheritance = await take_over(parts, epoch, coins, cause)
     feed = Feed(parts, epoch, coins, inheritance)
     try:
@@ -76,13 +77,14 @@ async def known_coins(parts: Parts) -> tuple[str, ...] | None:
         async with asyncio.timeout(MARKETS_WAIT_S):
             markets = await parts.venue.markets()
     except (ArteryError, TimeoutError) as error:
-        _log.warning("the venue's markets could not be had and are asked for again", reason=str(error))
+        reason = str(error) or f"no answer in {MARKETS_WAIT_S:g} s"
+        _log.warning("the venue's markets could not be had and are asked for again", reason=reason)
         return None
-    await say_markets(parts, [market for market in markets if market.key in wanted])
     there = {market.key for market in markets}
-    for coin in wanted:
-        if coin not in there:
-            _log.error("the venue has no such market; it is left out", market=coin)
+    gone = [coin for coin in wanted if coin not in there]
+    await say_markets(parts, [market for market in markets if market.key in wanted], gone)
+    for coin in gone:
+        _log.error("the venue has no such market; it is left out", market=coin)
     return tuple(coin for coin in wanted if coin in there)
 
 
@@ -167,7 +169,7 @@ class Feed:
         while True:
             await asyncio.sleep(MARKETS_EVERY_S if coins is not None else MARKETS_AGAIN_S)
             coins = await known_coins(self._parts)
-            if coins is not None and coins != self._coins:
+            if coins and coins != self._coins:
                 raise Unavailable("the venue's markets have changed: the feed starts anew with those that are there")
 
 

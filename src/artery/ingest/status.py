@@ -131,15 +131,29 @@ async def say_stopped(parts: Parts, epoch: int) -> None:
         _log.warning("the feed's status cannot be written", reason=str(error))
 
 
-async def say_markets(parts: Parts, markets: Sequence[Market]) -> None:
-    """Write the metadata of these markets, where it has changed."""
-    for market in markets:
-        key, value = f"artery:market:{market.provider}:{market.key}", msgspec.json.encode(described(market))
-        try:
+async def say_markets(parts: Parts, markets: Sequence[Market], gone: Sequence[str] = ()) -> None:
+    """Write the metadata of these markets, where it has changed, and remove that of those that are gone."""
+    try:
+        for market in markets:
+            key, value = market_key(market.provider, market.key), msgspec.json.encode(described(market))
             if await parts.store.get(key) != value:
                 await parts.store.put(key, value)
-        except ArteryError as error:
-            _log.warning("a market's metadata cannot be written", market=market.key, reason=str(error))
+        for coin in gone:
+            await parts.store.delete(market_key(parts.provider, coin))
+    except ArteryError as error:
+        _log.warning("the markets' metadata cannot be written", reason=str(error))
+
+
+async def has_markets(parts: Parts, coins: Sequence[str]) -> bool:
+    """Whether the venue was found to have these markets before."""
+    try:
+        return all([await parts.store.get(market_key(parts.provider, coin)) is not None for coin in coins])
+    except ArteryError:
+        return False
+
+
+def market_key(provider: str, coin: str) -> str:
+    return f"artery:market:{provider}:{coin}"
 
 
 def described(market: Market) -> dict[str, str]:
