@@ -197,7 +197,10 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
     def handle(_signum: int, _frame: FrameType | None) -> None:
         stop()
 
-    before = {one: signal.signal(one, handle) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    wanted = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # under nohup it goes on without its terminal
+        wanted.append(signal.SIGHUP)
+    before = {one: signal.signal(one, handle) for one in wanted}
     try:
         yield
     finally:
