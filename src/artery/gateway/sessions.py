@@ -62,7 +62,7 @@ class Sessions:
         self.cookie_name = cookie_name
         self.limits = limits
         self.replay = replay
-        self._access = access
+        self.access = access
         self._unverified: set[Connection] = set()
         self._live: set[Connection] = set()
 
@@ -81,7 +81,7 @@ class Sessions:
         return Now(time.monotonic(), keys.wall_ms())
 
     async def verify(self, shown: Credential) -> Grant:
-        return await self._access.verify(shown)
+        return await self.access.verify(shown)
 
     def add(self, connection: Connection) -> None:
         self._unverified.add(connection)
@@ -114,7 +114,7 @@ class Sessions:
             if grant is not None:
                 by_source.setdefault(grant.source, []).append(connection)
         for source, connections in by_source.items():
-            if not await self._access.still_valid(source):
+            if not await self.access.still_valid(source):
                 for connection in connections:
                     connection.close(REVOKED, "the key was revoked or has expired")
 
