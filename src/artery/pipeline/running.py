@@ -30,7 +30,6 @@ from artery.store.base import Store
 FIRST_BATCH_S = 120.0
 STUCK_S = 90.0
 PREPARE_S = 60.0
-_DEAD = 1_000
 T = TypeVar("T")
 
 
@@ -54,14 +53,14 @@ class Running:
 
     async def start(self) -> None:
         """Everything from the last saved state to two running queries; what can be done while Java starts is."""
-        session, positions, (start, head), dead = await asyncio.gather(
+        session, positions, (start, head), _ = await asyncio.gather(
             self._in_thread(self._spark.session),
             asyncio.to_thread(self._prepare_lake),
             self._prepare_candles(),
             self._prepare_groups(),
         )
         self._fast = FastQuery(self._book, self._epoch, self._bus, self._store, self._calls, head)
-        self._storage = StoreQuery(positions, self._bus, self._calls, dead)
+        self._storage = StoreQuery(positions, self._bus, self._calls)
         await self._in_thread(self._start_fast, session, start)
         await self._in_thread(self._start_store, session, positions)
 
@@ -122,11 +121,9 @@ class Running:
         await self._bus.append("candle", [], writer=WRITER, epoch=self._epoch)  # fence, then read
         return await saved.restore(self._book, self._store, self._bus, self._reader)
 
-    async def _prepare_groups(self) -> set[tuple[str, str]]:
+    async def _prepare_groups(self) -> None:
         for stream in STORE:
             await self._bus.ensure_group(stream, GROUPS[stream])
-        dead = await self._bus.read_back("dead", _DEAD)
-        return {(entry.fields.get("stream", ""), entry.fields.get("id", "")) for entry in dead}
 
     def _start_fast(self, spark: Any, start: Offsets) -> None:
         assert self._fast is not None

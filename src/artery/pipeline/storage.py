@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from artery.pipeline.merges import Slice
 from artery.pipeline.offsets import STORE, Offsets
 
 NAME = "store"
+_PAGE = 1_000
 GROUPS = {stream: f"cg_storage_{stream}" for stream in STORE}
 _COLUMN = {rows.GAP: "gap", rows.BOOK: "book", rows.CANDLE: "ohlc", rows.HISTORY: "ohlc", rows.TRADE: "trade"}
 _STREAM = {rows.GAP: "feed", rows.BOOK: "book", rows.CANDLE: "candle", rows.HISTORY: "history", rows.TRADE: "trade"}
@@ -47,14 +48,13 @@ class StoreQuery:
     that was committed; and as every commit is a MERGE by key, a trade that is on the bus twice is in the lake once.
     """
 
-    def __init__(self, start: Offsets, bus: Bus, calls: Calls, dead: Iterable[tuple[str, str]] = ()) -> None:
+    def __init__(self, start: Offsets, bus: Bus, calls: Calls) -> None:
         self.progress = Progress(positions=dict(start))
         self.committed_ms = 0
         self.commits: dict[str, int] = {}
         self._positions = dict(start)
         self._bus = bus
         self._calls = calls
-        self._dead = set(dead)
         self.idle = threading.Event()
         self.idle.set()
 
@@ -107,21 +107,32 @@ class StoreQuery:
         merges.sign(batch.sparkSession, {QUERY: NAME, BATCH: str(batch_id), POSITIONS: named})
 
     def _bury(self, found: Iterable[Any]) -> None:
-        """Dead-letter what cannot be decoded, each entry once."""
+        """Put what cannot be decoded with the dead letters."""
+        by_stream: dict[str, list[tuple[Entry, str]]] = {}
         for row in found:
-            if (row["stream"], row["id"]) in self._dead:
-                continue
             entry = Entry(row["id"], _fields(row["line"]))
-            stream = row["stream"]
-            bury = partial(self._bus.dead_letter, stream, GROUPS[stream], entry, row["error"])
-            self._calls(bury, "putting an entry with the dead letters")
-            self._dead.add((stream, row["id"]))
+            by_stream.setdefault(row["stream"], []).append((entry, row["error"]))
+        for stream, entries in by_stream.items():
+            self._calls(partial(bury, self._bus, stream, entries), "putting entries with the dead letters")
 
     def _ack(self, end: Offsets) -> None:
         for stream, position in end.items():
             if place(position) > place(self.progress.positions[stream]):
                 ack = partial(self._bus.ack_up_to, stream, GROUPS[stream], position)
                 self._calls(ack, "saying what is in the lake")
+
+
+async def bury(bus: Bus, stream: str, entries: Sequence[tuple[Entry, str]]) -> None:
+    """Dead-letter each entry once, also if this is done again after a crash.
+
+    Only what a group was given and has not acked can be dead-lettered, so the group is given everything up to them.
+    """
+    group, last = GROUPS[stream], max(place(entry.id) for entry, _ in entries)
+    while place((await bus.group(stream, group)).last) < last:
+        if not await bus.read_new(stream, group, NAME, limit=_PAGE):
+            break
+    for entry, error in entries:
+        await bus.dead_letter(stream, group, entry, error)
 
 
 def look(batch: DataFrame) -> Found:
