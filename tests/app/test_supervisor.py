@@ -75,11 +75,11 @@ def test_a_dead_service_is_started_again_and_it_is_said(tmp_path: Path) -> None:
 
 
 def test_a_stuck_service_is_ended_and_started_again(tmp_path: Path) -> None:
-    with supervised(tmp_path, one("live()", silence_s=0.5)) as started:
+    with supervised(tmp_path, one("live()", silence_s=2.0)) as started:
         started.until((tmp_path / "run" / "one.beat").exists)
         os.kill(started.pids("one")[0], signal.SIGSTOP)
         started.until(lambda: len(started.pids("one")) >= 2)
-        assert "gave no sign of life for 0 s and was ended" in started.said()
+        assert "gave no sign of life for 2 s and was ended" in started.said()
         assert not is_running(started.pids("one")[0])
 
 

@@ -159,7 +159,8 @@ class Supervisor:
                 return
             for line in child.lines.take(data):
                 child.log.write(line)
-                child.loud.take(line, now)
+                if not self._asked:  # while all stop, each may find the others gone: not worth a word
+                    child.loud.take(line, now)
                 child.last_line = line or child.last_line
 
     def _end(self) -> None:

@@ -48,8 +48,7 @@ def as_csv(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
 
 def say(who: str, line: str) -> None:
     """A line of someone who runs, with the name in front."""
-    text = Text(f"{who:<8} ", style=_COLOURS.get(who, ""))
-    err.print(text.append("│ ", style="dim").append(line, style="not bold"))
+    err.print(Text.assemble((f"{who:<8} ", _COLOURS.get(who, "")), ("│ ", "dim"), line))
 
 
 def progress(text: str) -> AbstractContextManager[object]:
