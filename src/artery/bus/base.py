@@ -158,4 +158,30 @@ class Bus(Protocol):
         acked; past `keep_at_most` (if not 0) it removes even that, and counts it as lost."""
         ...
 
+    async def count_after(self, stream: str, position: str) -> int:
+        """How many of the entries that are there follow a position."""
+        ...
+
+    async def when(self, stream: str, ids: Sequence[str]) -> list[int]:
+        """When each of these was appended, in Unix milliseconds; 0 where the log does not know any more."""
+        ...
+
+    async def fences(self) -> dict[str, int]:
+        """The highest epoch seen of each writer. An append of no entries sets one."""
+        ...
+
+    async def restore(self, stream: str, entries: Sequence[tuple[int, Mapping[str, str]]]) -> list[str]:
+        """Append entries of another log, each with the time (Unix ms) at which it had been appended there; a time
+        before that of the head counts as the head's. All of them or none."""
+        ...
+
+    async def requeue(self, dead_id: str) -> str:
+        """Append what a dead letter holds to its stream once more and mark the letter, in one step; return the new
+        position. `BadInput` if there is no such letter, it holds nothing, or it was requeued before."""
+        ...
+
+    async def requeued(self, dead_ids: Sequence[str]) -> set[str]:
+        """Those of these dead letters that were requeued."""
+        ...
+
     async def close(self) -> None: ...

@@ -6,8 +6,8 @@ from typing import Any
 from artery.bus import redis_scripts as scripts
 from artery.bus.base import GroupState, StreamState, Trimmed
 from artery.bus.redis_ends import Ends, ends_of, is_missing, named, short
-from artery.bus.redis_groups import RedisGroups
 from artery.bus.redis_lag import Mark, count, easy
+from artery.bus.redis_upkeep import RedisUpkeep
 from artery.bus.sqlite_schema import check_name
 from artery.errors import BadInput, Unavailable
 
@@ -17,7 +17,7 @@ SCAN_ROUNDS_MAX = 10_000
 COUNTS_MAX = 5
 
 
-class RedisBus(RedisGroups):
+class RedisBus(RedisUpkeep):
     """Streams as Redis Streams (`md_stream:trade`), their fields as given; positions are Redis's ids.
 
     What an ack of `append` means: the entries are in the server's memory and in its append-only file's buffer, which

@@ -7,6 +7,7 @@ from typing import Any
 
 from artery.bus import redis_scripts as scripts
 from artery.bus.base import DEAD, START, Entry, place
+from artery.bus.letters import about
 from artery.bus.redis_ends import Ends, check_group, entries_of, full, named
 from artery.bus.redis_streams import ENTRY_MAX_BYTES, READ_MAX, WAIT_MS, RedisStreams, pack
 from artery.bus.sqlite_schema import check_name
@@ -15,7 +16,6 @@ from artery.errors import BadInput, PositionLost
 ACK_MAX = 10_000
 CLAIM_MAX = 1_000
 CLAIM_PAGES_MAX = 50
-ERROR_MAX = 1_000
 DOUBT_S = 2.0
 PENDING_PAGE = 10_000
 
@@ -213,14 +213,8 @@ class RedisGroups(RedisStreams):
 
     async def dead_letter(self, stream: str, group: str, entry: Entry, error: str) -> None:
         key = self._key(stream)
-        about = {
-            "stream": stream,
-            "id": entry.id,
-            "group": group,
-            "error": error[:ERROR_MAX],
-            "tries": str(entry.tries),
-        }
-        packed = pack([entry.fields | about], entry_max_bytes=2 * ENTRY_MAX_BYTES)
+        letter = entry.fields | about(stream, group, entry, error)
+        packed = pack([letter], entry_max_bytes=2 * ENTRY_MAX_BYTES)
         keys, args = (key, self._key(DEAD)), (group, full(entry.id), packed)
         await self._checked(key, group, await self._link.run(scripts.DEAD_LETTER, keys, args))
 

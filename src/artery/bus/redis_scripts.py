@@ -182,3 +182,32 @@ if lost > 0 then redis.call('HINCRBY', KEYS[3], name, lost) end
 return {removed + cut(last), lost, over > #going and 1 or 0}
 """
 )
+
+# Entries of another log, each with its time; a time before the head's counts as the head's.
+RESTORE = Script(
+    _ORDER
+    + """
+local head = '0'
+if redis.call('EXISTS', KEYS[1]) == 1 then
+  head = string.match(pairs_of(redis.call('XINFO', 'STREAM', KEYS[1]))['last-generated-id'], '^(%d+)-')
+end
+local ids = {}
+for i, row in ipairs(cmsgpack.unpack(ARGV[1])) do
+  local ms = table.remove(row, 1)
+  if lower_number(ms, head) then ms = head else head = ms end
+  ids[i] = redis.call('XADD', KEYS[1], ms .. '-*', unpack(row))
+end
+return ids
+"""
+)
+
+# KEYS: the stream, the marks of requeued letters, the dead letters. Marks of letters that are gone go too.
+REQUEUE = Script("""
+if redis.call('ZSCORE', KEYS[2], ARGV[1]) then return redis.error_reply('AGAIN') end
+local oldest = redis.call('XRANGE', KEYS[3], '-', '+', 'COUNT', 1)
+if #oldest == 0 then return redis.error_reply('GONE') end
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', '(' .. string.match(oldest[1][1], '^(%d+)-'))
+local id = redis.call('XADD', KEYS[1], '*', unpack(cmsgpack.unpack(ARGV[2])[1]))
+redis.call('ZADD', KEYS[2], string.match(ARGV[1], '^(%d+)-'), ARGV[1])
+return id
+""")

@@ -32,6 +32,13 @@ _log = logger("bus")
 
 def pack(entries: Sequence[Mapping[str, str]], entry_max_bytes: int = ENTRY_MAX_BYTES) -> bytes:
     """Entries as one argument of a script, or `BadInput`."""
+    return pack_rows(entries, [], entry_max_bytes)
+
+
+def pack_rows(
+    entries: Sequence[Mapping[str, str]], heads: Sequence[list[str]], entry_max_bytes: int = ENTRY_MAX_BYTES
+) -> bytes:
+    """The same, each with something in front of its fields, if `heads` are given."""
     if len(entries) > APPEND_MAX:
         raise BadInput(f"an append has at most {APPEND_MAX} entries, not {len(entries)}: split it")
     rows = [[text for pair in entry.items() for text in pair] for entry in entries]
@@ -50,7 +57,7 @@ def pack(entries: Sequence[Mapping[str, str]], entry_max_bytes: int = ENTRY_MAX_
         raise BadInput(f"an entry has at most {entry_max_bytes} bytes, not {longest}")
     if len(packed) > APPEND_MAX_BYTES:
         raise BadInput(f"an append has at most {APPEND_MAX_BYTES} bytes: split it")
-    return packed
+    return _encode([head + row for head, row in zip(heads, rows, strict=True)]) if heads else packed
 
 
 class RedisStreams:

@@ -9,7 +9,9 @@ from typing import TypeVar
 
 from artery.bus import sqlite_groups as groups
 from artery.bus import sqlite_log as log
+from artery.bus import sqlite_upkeep as upkeep
 from artery.bus.base import DEAD, START, Entry, GroupState, StreamState, Trimmed
+from artery.bus.letters import about, stream_of
 from artery.bus.sqlite_schema import check_base, check_name, make_stream, number_of, prepare, stream_exists, table_of
 from artery.bus.sqlite_watch import Watch
 from artery.errors import BadInput
@@ -17,7 +19,6 @@ from artery.store.sqlite_file import connect, open_file
 from artery.store.sqlite_thread import Reader, Writer
 
 SWEEP_ROWS = 500
-ERROR_MAX = 1_000
 
 T = TypeVar("T")
 
@@ -189,14 +190,8 @@ class SqliteBus:
     async def dead_letter(self, stream: str, group: str, entry: Entry, error: str) -> None:
         table, dead = table_of(self._base, stream), table_of(self._base, DEAD)
         number, now_ms = number_of(entry.id), int(self._clock() * 1_000)
-        about = {
-            "stream": stream,
-            "id": entry.id,
-            "group": group,
-            "error": error[:ERROR_MAX],
-            "tries": str(entry.tries),
-        }
-        blocks = log.pack([entry.fields | about], entry_max_bytes=2 * log.ENTRY_MAX_BYTES)
+        letter = entry.fields | about(stream, group, entry, error)
+        blocks = log.pack([letter], entry_max_bytes=2 * log.ENTRY_MAX_BYTES)
 
         def work(connection: sqlite3.Connection) -> int | None:
             if not groups.ack(connection, table, group, [number]):
@@ -235,6 +230,48 @@ class SqliteBus:
         while more:  # a little at a time, so that appends are never held up for long
             more = await self._writer.submit(lambda connection: log.sweep(connection, table, SWEEP_ROWS), durable=False)
         return Trimmed(removed, lost)
+
+    async def count_after(self, stream: str, position: str) -> int:
+        table, number = table_of(self._base, stream), number_of(position)
+        return await self._look(table, 0, lambda connection: upkeep.count_after(connection, table, number))
+
+    async def when(self, stream: str, ids: Sequence[str]) -> list[int]:
+        table, numbers = table_of(self._base, stream), [number_of(position) for position in ids]
+        return await self._look(table, [0] * len(ids), lambda connection: upkeep.when(connection, table, numbers))
+
+    async def fences(self) -> dict[str, int]:
+        return await self._reader.submit(lambda connection: upkeep.fences(connection, self._base))
+
+    async def restore(self, stream: str, entries: Sequence[tuple[int, Mapping[str, str]]]) -> list[str]:
+        table, runs = table_of(self._base, stream), upkeep.pack_runs(entries)
+        if not runs:
+            return []
+
+        def work(connection: sqlite3.Connection) -> int:
+            heads = [self._append(connection, table, blocks, ms) for ms, blocks in runs]
+            return min(heads)
+
+        head = await self._writer.submit(work)
+        self._wrote(table, head + len(entries))
+        return [str(number) for number in range(head + 1, head + 1 + len(entries))]
+
+    async def requeue(self, dead_id: str) -> str:
+        dead, number = table_of(self._base, DEAD), number_of(dead_id)
+        letter = await self._look(dead, None, lambda connection: upkeep.entry_at(connection, dead, number))
+        table = table_of(self._base, stream_of(dead_id, letter))
+        now_ms = int(self._clock() * 1_000)
+
+        def work(connection: sqlite3.Connection) -> int:
+            fields = upkeep.take_letter(connection, dead, table, number)
+            return self._append(connection, table, log.pack([fields]), now_ms) + 1
+
+        position = await self._writer.submit(work)
+        self._wrote(table, position)
+        return str(position)
+
+    async def requeued(self, dead_ids: Sequence[str]) -> set[str]:
+        dead, numbers = table_of(self._base, DEAD), [number_of(position) for position in dead_ids]
+        return set(map(str, await self._reader.submit(lambda connection: upkeep.marked(connection, dead, numbers))))
 
     async def close(self) -> None:
         self._watch.close()

@@ -176,7 +176,7 @@ def find(connection: sqlite3.Connection, table: str, ms: int) -> int:
     found = trimmed if trimmed_ms < ms else 0
     low, high = trimmed + 1, ends(connection, table)[1]
     while low <= high:
-        first, size, at = _block_at(connection, table, (low + high) // 2)
+        first, size, at = block_at(connection, table, (low + high) // 2)
         if at < ms:
             found, low = first + size - 1, first + size
         else:
@@ -184,7 +184,7 @@ def find(connection: sqlite3.Connection, table: str, ms: int) -> int:
     return found
 
 
-def _block_at(connection: sqlite3.Connection, table: str, number: int) -> tuple[int, int, int]:
+def block_at(connection: sqlite3.Connection, table: str, number: int) -> tuple[int, int, int]:
     row: tuple[int, int, int] = connection.execute(
         f'SELECT first, size, ms FROM "{table}" WHERE first <= ? ORDER BY first DESC LIMIT 1', (number,)
     ).fetchone()
@@ -207,7 +207,7 @@ def _state(base: str, table: str, lost: int, trimmed: int, head: int) -> StreamS
 
 def cut(connection: sqlite3.Connection, table: str, trimmed: int, lost: int) -> None:
     """Say that everything up to `trimmed` is gone; `sweep` then frees the space."""
-    ms = _block_at(connection, table, trimmed)[2]
+    ms = block_at(connection, table, trimmed)[2]
     connection.execute(
         "UPDATE streams SET trimmed = ?, trimmed_ms = ?, lost = lost + ? WHERE name = ?", (trimmed, ms, lost, table)
     )

@@ -6,7 +6,7 @@ import sqlite3
 from artery.errors import BadInput, BadSetting, CannotStart
 from artery.store.sqlite_file import translate
 
-VERSION = 1
+VERSION = 2
 
 _BASE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _STREAM = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
@@ -39,6 +39,9 @@ CREATE TABLE IF NOT EXISTS pending (
     tries INTEGER NOT NULL,
     given_ms INTEGER NOT NULL,
     PRIMARY KEY (group_id, first)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS requeued (
+    stream TEXT NOT NULL, number INTEGER NOT NULL, PRIMARY KEY (stream, number)  -- dead letters
 ) WITHOUT ROWID;
 PRAGMA user_version = {VERSION};
 COMMIT;

@@ -1,0 +1,220 @@
+"""A consumer of the stream bus: the low-level calls, and the whole loop."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from types import TracebackType
+from typing import Self
+
+from artery.bus.base import START, Bus, Entry
+from artery.bus.open import open_bus
+from artery.client.bus_fields import KINDS, Event, decode_stream_event, why_not
+from artery.errors import ArteryError, BadInput, PositionLost, Unavailable
+from artery.telemetry import logger
+
+PAGE = 100
+WAIT_MS = 1_000
+ACK_EVERY_S = 0.2
+PAUSE_FIRST_S, PAUSE_MAX_S = 0.2, 10.0
+
+_log = logger("client")
+
+
+class StreamBusConsumer:
+    """One consumer of a group; its name is its own, so that what it left over comes back to it.
+
+    A consumer that left entries unacked for `idle_ms` counts as dead and others take them over: make it three times
+    the longest that a page of 100 may take. An entry that was given out `tries_max` times and never acked is given up.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        stream_base: str,
+        group: str,
+        consumer: str,
+        *,
+        idle_ms: int = 60_000,
+        tries_max: int = 5,
+    ) -> None:
+        self._url, self._base = url, stream_base
+        self._group, self._name = group, consumer
+        self._idle_ms, self._tries_max = idle_ms, tries_max
+        self._open: Bus | None = None
+        self._done: dict[str, dict[str, None]] = {}
+        self._acked_at = 0.0
+        self.losses = 0
+        """How often entries had been trimmed before this group was given them; each time is also in the log."""
+
+    async def connect(self) -> None:
+        """Open the bus and see that it answers; safe to call again."""
+        if self._open is None:
+            bus = open_bus(self._url, self._base)
+            try:
+                await bus.count_after("trade", START)
+            except BaseException:
+                await bus.close()
+                raise
+            self._open = bus
+
+    async def close(self) -> None:
+        """Ack what the loops have handled, and let go; safe to call again."""
+        bus, self._open = self._open, None
+        if bus is None:
+            return
+        try:
+            for kind, ids in self._done.items():
+                if ids:
+                    await bus.ack(kind, self._group, list(ids))
+        except ArteryError as error:
+            _log.warning("what was handled last could not be acked and will come again", error=str(error))
+        finally:
+            self._done.clear()
+            await bus.close()
+
+    async def __aenter__(self) -> Self:
+        await self.connect()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def _bus(self) -> Bus:
+        if self._open is None:
+            raise Unavailable("the consumer is not connected: await connect() first")
+        return self._open
+
+    async def ensure_group(self, kind: str, start: str = START) -> None:
+        """Make the group if it does not exist, to be given what follows `start`: everything, unless told otherwise."""
+        await self._bus.ensure_group(kind, self._group, start)
+
+    async def read_pending(self, kind: str, count: int = PAGE, after: str = START) -> list[Entry]:
+        """What this consumer was given and did not ack, oldest first; counts a try."""
+        return await self._bus.read_pending(kind, self._group, self._name, after, count)
+
+    async def read_new(self, kind: str, count: int = PAGE, block_ms: int = 0) -> list[Entry]:
+        """What the group was never given, waiting at most `block_ms`. `PositionLost`, once, if some was trimmed."""
+        return await self._bus.read_new(kind, self._group, self._name, count, block_ms)
+
+    async def ack(self, kind: str, ids: str | Sequence[str]) -> int:
+        """Say that an entry or several are done; return how many of them were pending."""
+        return await self._bus.ack(kind, self._group, [ids] if isinstance(ids, str) else ids)
+
+    async def events(self, kind: str, limit: int = 0) -> AsyncIterator[Event]:
+        """Every event of a stream, for ever (or `limit` of them): what was left over, what the dead left, then new.
+
+        Asking for the next event says that the last one is done. It is acked with others, at the latest when the loop
+        waits, after a moment, or in `close`. If the body raises or breaks off, its event is not done: it stays
+        pending and is the first of the next loop. Given out `tries_max` times in vain, it goes to `dead`, as does at
+        once what cannot be understood. A server that goes away is waited for. One loop a stream and consumer.
+        """
+        if kind not in KINDS:
+            raise BadInput(f"{kind!r:.40} has no events to loop over; there are {', '.join(KINDS)}")
+        await self.ensure_group(kind)
+        given = 0
+        async with aclosing(self._entries(kind, min(limit or PAGE, PAGE))) as entries:
+            async for entry, event in entries:
+                yield event
+                await self._handled(kind, entry)
+                given += 1
+                if given == limit:
+                    break
+        await self._flush(kind)
+
+    async def _entries(self, kind: str, page: int) -> AsyncGenerator[tuple[Entry, Event], None]:
+        """What nobody has done, without end; trouble that passes is waited out."""
+        own, claim_at, pauses = True, 0.0, 0
+        while True:
+            try:
+                if own:
+                    async for entry in self._own(kind):
+                        if event := await self._event(kind, entry):
+                            yield entry, event
+                    own = False
+                if time.monotonic() >= claim_at:
+                    async for entry in self._left(kind):
+                        if event := await self._event(kind, entry):
+                            yield entry, event
+                    claim_at = time.monotonic() + self._idle_ms / 3_000 * random.uniform(0.8, 1.2)
+                for entry in await self._new(kind, page):
+                    if event := await self._event(kind, entry):
+                        yield entry, event
+                pauses = 0
+            except ArteryError as error:
+                if not error.temporary or self._open is None:
+                    raise
+                own = True  # what was given and not heard of is pending now
+                await self._pause(kind, pauses, error)
+                pauses += 1
+
+    async def _pause(self, kind: str, before: int, error: ArteryError) -> None:
+        _log.warning("the bus is away, trying again", stream=kind, error=str(error))
+        longest = min(PAUSE_MAX_S, PAUSE_FIRST_S * 2 ** min(before, 10))
+        await asyncio.sleep(longest * random.uniform(0.5, 1.0))
+
+    async def _own(self, kind: str) -> AsyncIterator[Entry]:
+        """What this consumer left over: one at a time, as each reading counts a try."""
+        after = START
+        while page := await self.read_pending(kind, 1, after):
+            after = page[0].id
+            if after not in self._done.get(kind, {}):
+                yield page[0]
+
+    async def _left(self, kind: str) -> AsyncIterator[Entry]:
+        """What others have left for too long; one at a time, too."""
+        while page := await self._bus.claim(kind, self._group, self._name, self._idle_ms, 1):
+            _log.info("took over what another consumer left", stream=kind, group=self._group, id=page[0].id)
+            yield page[0]
+
+    async def _new(self, kind: str, count: int) -> list[Entry]:
+        """The next page; what was handled is acked before there is a wait."""
+        try:
+            if fresh := await self.read_new(kind, count):
+                return fresh
+            await self._flush(kind)
+            return await self.read_new(kind, count, WAIT_MS)
+        except PositionLost as lost:
+            self.losses += 1
+            _log.warning("entries were trimmed before they were read, going on", error=str(lost))
+            return []
+
+    async def _event(self, kind: str, entry: Entry) -> Event | None:
+        """The entry's event; an entry that has none, or was tried too often, is given up."""
+        event = decode_stream_event(entry)
+        if not entry.fields:
+            reason = "the entry was trimmed before it was handled"
+        elif event is None:
+            reason = why_not(entry)
+        elif entry.tries > self._tries_max:
+            reason = f"given out {self._tries_max} times and never done"
+        else:
+            return event
+        await self._bus.dead_letter(kind, self._group, entry, reason)
+        _log.warning("gave an entry up", stream=kind, group=self._group, id=entry.id, error=reason)
+        return None
+
+    async def _handled(self, kind: str, entry: Entry) -> None:
+        done = self._done.setdefault(kind, {})
+        done[entry.id] = None
+        if len(done) >= PAGE or time.monotonic() - self._acked_at >= ACK_EVERY_S:
+            await self._flush(kind)
+
+    async def _flush(self, kind: str) -> None:
+        """Ack what is done; while the bus is away it waits for the next time."""
+        ids = list(self._done.get(kind, ()))
+        self._acked_at = time.monotonic()
+        if not ids:
+            return
+        try:
+            await self.ack(kind, ids)
+        except ArteryError as error:
+            if not error.temporary:
+                raise
+            return
+        for id_ in ids:
+            self._done[kind].pop(id_, None)
