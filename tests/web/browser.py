@@ -27,7 +27,7 @@ _NETWORK = ("Failed to load resource", "WebSocket connection to")
 
 
 @asynccontextmanager
-async def chromium(scale: int = 1) -> AsyncIterator[Browser]:
+async def chromium(scale: float = 1) -> AsyncIterator[Browser]:
     """The system's own Chromium, or the one that Playwright has fetched; `scale` is the screen's own pixel ratio."""
     path = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
     async with async_playwright() as playwright:

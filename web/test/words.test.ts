@@ -12,7 +12,7 @@ import {
   timeOfDay,
   zoneName,
 } from "../src/state/format";
-import { connectionLine, feedLine, gapWords, healthLines, lostWords, summary } from "../src/state/words";
+import { candleLine, connectionLine, feedLine, gapWords, healthLines, lostWords, summary } from "../src/state/words";
 
 describe("numbers", () => {
   test("a step says its decimals", () => {
@@ -91,6 +91,10 @@ describe("words", () => {
     const lines = healthLines({ ready: true, feeds: [feed], pipeline: starting, bus: [] }, 100_000);
     expect(lines.map((line) => line.text)).toEqual(["live, 0.4 s ago", "pipeline is starting", "nothing written yet"]);
     expect(summary(lines)).toMatchObject({ tone: "warn", text: "Candles: pipeline is starting" });
+  });
+
+  test("candles that fall behind are no longer well", () => {
+    expect(candleLine({ ...pipeline, lagS: 23 })).toMatchObject({ tone: "warn", text: "23 s behind" });
   });
 
   test("a feed in trouble says it in the server's words", () => {

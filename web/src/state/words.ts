@@ -11,6 +11,7 @@ export interface Line {
   readonly text: string;
 }
 
+const CANDLES_LATE_S = 8;
 const LAKE_LATE_MS = 90_000;
 
 /** One line for each feed, the candles and the lake. */
@@ -31,7 +32,9 @@ export function feedLine(feed: FeedHealth): Line {
 export function candleLine(pipeline: PipelineHealth): Line {
   const name = "Candles";
   if (pipeline.state === "running" && pipeline.ok) {
-    return { name, tone: "good", text: pipeline.lagS === null ? "live" : `${duration(pipeline.lagS * 1000)} behind` };
+    if (pipeline.lagS === null) return { name, tone: "good", text: "live" };
+    const tone = pipeline.lagS < CANDLES_LATE_S ? "good" : "warn";
+    return { name, tone, text: `${duration(pipeline.lagS * 1000)} behind` };
   }
   if (pipeline.state === "starting") return { name, tone: "warn", text: "pipeline is starting" };
   const text = pipeline.words || PIPELINE_WORDS[pipeline.state] || "pipeline is not running";
