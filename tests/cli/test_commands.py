@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.command import artery
 
-COMMANDS = ("up", "open", "run", "doctor", "selftest", "settings", "tail", "history", "keys")
+COMMANDS = ("up", "open", "run", "doctor", "selftest", "settings", "tail", "history", "keys", "bus")
 
 
 def test_the_help_lists_every_command(tmp_path: Path) -> None:

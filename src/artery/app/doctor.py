@@ -1,5 +1,6 @@
 """What this machine has and what it lacks."""
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -12,7 +13,9 @@ from typing import Literal
 import msgspec
 
 from artery.app import machine, preflight
+from artery.errors import ArteryError
 from artery.settings import Settings
+from artery.telemetry import masked
 
 MEMORY_MIN_MIB = 2_048
 NODE_LEAST = 20
@@ -41,6 +44,7 @@ def examine(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
         _jars(settings),
         _page(environ),
         *_ports(settings),
+        *_redis(settings),
         _folder(settings.folder),
         _memory(),
         _cores(),
@@ -105,6 +109,29 @@ def _ports(settings: Settings) -> Iterator[Finding]:
             yield Finding(f"port of the {who}", "missing", f"{port} is {why}", f"stop what uses it, or set {setting}")
         else:
             yield Finding(f"port of the {who}", "ok", f"{port}, " + ("Artery runs on it" if why else "free"))
+
+
+def _redis(settings: Settings) -> Iterator[Finding]:
+    """The Redis servers that the settings name: whether they answer, and what is wrong with their set-up."""
+    named = {
+        "ART_BUS_URL": ("the log's Redis", settings.bus.url),
+        "ART_LIVE_URL": ("pub/sub's Redis", settings.live.url),
+        "ART_STORE_URL": ("the store's Redis", settings.store.url),
+    }
+    for setting, (part, url) in named.items():
+        if not url.startswith(("redis://", "rediss://", "unix://")):
+            continue
+        try:
+            from artery.bus.redis_check import look_at_redis
+
+            wrong = asyncio.run(look_at_redis(url, setting))
+        except ImportError:
+            yield Finding(part, "missing", "the redis package is not installed", "install artery with the extra redis")
+            continue
+        except ArteryError as error:
+            yield Finding(part, "missing", "cannot be used", masked(str(error)))
+            continue
+        yield from [Finding(part, "optional", "answers", one) for one in wrong] or [Finding(part, "ok", "answers")]
 
 
 def _folder(folder: Path) -> Finding:

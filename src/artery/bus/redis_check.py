@@ -36,14 +36,17 @@ def _said(info: str, name: str) -> str:
 async def check_redis(url: str, setting: str = "ART_BUS_URL") -> list[str]:
     """What to change at the server that a URL names; nothing if all is well. Says so too if it cannot be used."""
     try:
-        link = Link(url, setting, text=True)
+        return await look_at_redis(url, setting)
     except ArteryError as error:
         return [str(error)]
+
+
+async def look_at_redis(url: str, setting: str = "ART_BUS_URL") -> list[str]:
+    """The same, but a server that cannot be used is raised."""
+    link = Link(url, setting, text=True)
     try:
         info, config = await link.calls([("INFO",), ("CONFIG", "GET", "appendfsync")])
         return [f"{link.server.name}: {found}" for found in findings(link.answer(info), _named(config))]
-    except ArteryError as error:
-        return [str(error)]
     finally:
         await link.close()
 

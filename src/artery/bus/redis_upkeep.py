@@ -9,7 +9,7 @@ from artery.bus.letters import again, entry_in, stream_of
 from artery.bus.redis_ends import entries_of, full
 from artery.bus.redis_groups import RedisGroups
 from artery.bus.redis_lag import count, easy
-from artery.bus.redis_streams import pack, pack_rows
+from artery.bus.redis_streams import ENTRY_MAX_BYTES, pack, pack_rows
 from artery.errors import BadInput, Unavailable
 
 _TIME_MAX_MS = 2**53
@@ -44,7 +44,8 @@ class RedisUpkeep(RedisGroups):
         key = self._key(stream)
         if not all(0 <= ms <= _TIME_MAX_MS for ms, _ in entries):
             raise BadInput("a time is in Unix milliseconds")
-        packed = pack_rows([fields for _, fields in entries], [[str(max(ms, 1))] for ms, _ in entries])
+        heads = [[str(max(ms, 1))] for ms, _ in entries]
+        packed = pack_rows([fields for _, fields in entries], heads, 2 * ENTRY_MAX_BYTES)
         if not entries:
             return []
         ids: list[str] = self._link.answer(await self._link.run(scripts.RESTORE, (key,), (packed,)))

@@ -44,7 +44,7 @@ def pack_runs(entries: Sequence[tuple[int, Mapping[str, str]]]) -> list[tuple[in
     if not all(0 <= ms <= _TIME_MAX_MS for ms, _ in entries):
         raise BadInput("a time is in Unix milliseconds")
     runs = itertools.groupby(entries, key=lambda entry: entry[0])
-    return [(ms, log.pack([fields for _, fields in run])) for ms, run in runs]
+    return [(ms, log.pack([fields for _, fields in run], 2 * log.ENTRY_MAX_BYTES)) for ms, run in runs]
 
 
 def entry_at(connection: sqlite3.Connection, table: str, number: int) -> dict[str, str]:

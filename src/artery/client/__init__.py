@@ -5,9 +5,24 @@ async with Artery("http://127.0.0.1:8080", key) as artery:
         print(event)
 
 table = history("http://127.0.0.1:8080", key, "SIM:BTC", "1m", since="2h")    # plain, for notebooks
+
+The stream bus's producer and consumer are in `artery.client.bus`.
 """
 
-from artery.client.artery import Artery, history
-from artery.client.frames import Gap
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from artery.client.artery import Artery, history
+    from artery.client.frames import Gap
 
 __all__ = ["Artery", "Gap", "history"]
+
+_HOMES = {"Artery": "artery.client.artery", "history": "artery.client.artery", "Gap": "artery.client.frames"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first used: who reads only the bus needs neither HTTP nor Arrow."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
