@@ -1,13 +1,13 @@
-"""`python -m bench [--only start,live]`: measure, show a table, write bench/out/latest.json."""
+"""`python -m bench [--only bus,start,live]`: measure, show a table, write bench/out/latest.json."""
 
 import argparse
 import asyncio
 import sys
 
-from bench import live, start
+from bench import bus, live, start
 from bench.rows import Row, keep, show
 
-PARTS = {"start": start.measure, "live": live.measure}
+PARTS = {"bus": bus.measure, "start": start.measure, "live": live.measure}
 
 
 def main() -> int:

@@ -1,0 +1,99 @@
+"""What a user would write instead of the bus: the plain drivers, doing the same, without a loop between."""
+
+import sqlite3
+import time
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+import redis
+
+Batch = list[dict[str, str]]
+GROUP, CONSUMER = "cg_bench", "one"
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(dict[str, str]).decode
+
+
+class Peer(Protocol):
+    name: str
+
+    def append(self, batch: Batch) -> None: ...
+
+    def read(self, count: int) -> int:
+        """Read with a group and ack; how many."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class RawSqlite:
+    """A row for each event, one synced transaction for each batch; a group's pending as rows, as deep as it goes."""
+
+    name = "sqlite3, one transaction a batch"
+
+    def __init__(self, folder: Path) -> None:
+        self._db = sqlite3.connect(folder / "raw.db", isolation_level=None, cached_statements=256)
+        for statement in (
+            "PRAGMA journal_mode = WAL",
+            "PRAGMA synchronous = FULL",
+            "CREATE TABLE trade (id INTEGER PRIMARY KEY AUTOINCREMENT, ms INTEGER NOT NULL, body BLOB NOT NULL)",
+            "CREATE TABLE groups (name TEXT PRIMARY KEY, last INTEGER NOT NULL)",
+            "CREATE TABLE pending (name TEXT, id INTEGER, consumer TEXT, PRIMARY KEY (name, id)) WITHOUT ROWID",
+        ):
+            self._db.execute(statement)
+        self._db.execute("INSERT INTO groups VALUES (?, 0)", (GROUP,))
+
+    def append(self, batch: Batch) -> None:
+        now_ms = time.time_ns() // 1_000_000
+        self._db.execute("BEGIN IMMEDIATE")
+        self._db.executemany(
+            "INSERT INTO trade (ms, body) VALUES (?, ?)", [(now_ms, _encode(fields)) for fields in batch]
+        )
+        self._db.execute("COMMIT")
+
+    def read(self, count: int) -> int:
+        """What is given out is not synced, an ack is: as ours."""
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        self._db.execute("BEGIN IMMEDIATE")
+        rows = self._db.execute(
+            "SELECT id, body FROM trade WHERE id > (SELECT last FROM groups WHERE name = ?) ORDER BY id LIMIT ?",
+            (GROUP, count),
+        ).fetchall()
+        self._db.executemany("INSERT INTO pending VALUES (?, ?, ?)", [(GROUP, id_, CONSUMER) for id_, _ in rows])
+        self._db.execute("UPDATE groups SET last = ? WHERE name = ?", (rows[-1][0], GROUP))
+        self._db.execute("COMMIT")
+        events = [_decode(body) for _, body in rows]
+        self._db.execute("PRAGMA synchronous = FULL")
+        self._db.execute("BEGIN IMMEDIATE")
+        self._db.executemany("DELETE FROM pending WHERE name = ? AND id = ?", [(GROUP, id_) for id_, _ in rows])
+        self._db.execute("COMMIT")
+        return len(events)
+
+    def close(self) -> None:
+        self._db.close()
+
+
+class RawRedis:
+    """Pipelined XADD; XREADGROUP and XACK."""
+
+    name = "redis-py, pipelined"
+    _STREAM = "raw:trade"
+
+    def __init__(self, url: str) -> None:
+        self._redis = redis.Redis.from_url(url, decode_responses=True)
+        self._redis.xgroup_create(self._STREAM, GROUP, "0", mkstream=True)
+
+    def append(self, batch: Batch) -> None:
+        pipeline = self._redis.pipeline(transaction=False)
+        for fields in batch:
+            pipeline.xadd(self._STREAM, fields)  # type: ignore[arg-type]
+        pipeline.execute()
+
+    def read(self, count: int) -> int:
+        [[_, entries]] = self._redis.xreadgroup(GROUP, CONSUMER, {self._STREAM: ">"}, count=count)
+        self._redis.xack(self._STREAM, GROUP, *(id_ for id_, _ in entries))
+        return len(entries)
+
+    def close(self) -> None:
+        self._redis.close()
