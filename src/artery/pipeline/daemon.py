@@ -8,9 +8,11 @@ import gc
 import importlib
 import types
 
+import pandas  # noqa: F401 (pyspark's worker imports it)
 from pyspark import daemon
+from pyspark.sql.pandas import serializers  # noqa: F401
 
-import artery.pipeline.source  # noqa: F401 (for the workers)
+import artery.pipeline.source  # noqa: F401
 
 if __name__ == "__main__":
     importlib.invalidate_caches = lambda: None

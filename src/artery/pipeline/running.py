@@ -50,6 +50,7 @@ class Running:
         self._queries: dict[str, Any] = {}
         self._thread = ThreadPoolExecutor(1, "spark")
         self._began = time.monotonic()
+        self._let_go = False
 
     async def start(self) -> None:
         """Everything from the last saved state to two running queries; what can be done while Java starts is."""
@@ -69,6 +70,9 @@ class Running:
         await self._in_thread(self._check)
 
     def _check(self) -> None:
+        if not self._let_go and min(self.batches()) >= 0:
+            self._let_go = True
+            self._spark.let_go()
         for name, query in self._queries.items():
             if not self._spark.alive() or not query.isActive:
                 raise Unavailable(f"the {name} query has stopped: {self._why(query)}")
@@ -76,6 +80,11 @@ class Running:
             since = self._fast.progress.finished or self._began + FIRST_BATCH_S - STUCK_S
             if time.monotonic() - since > STUCK_S and self._behind():
                 raise Unavailable(f"no candles were made for {STUCK_S:.0f} s although there are trades")
+
+    def batches(self) -> tuple[int, int]:
+        """The last batch that each query has done, -1 before the first."""
+        fast, store = self._fast, self._storage
+        return (fast.progress.batch if fast else -1), (store.progress.batch if store else -1)
 
     async def status(self) -> dict[str, Any]:
         """What `artery:pipeline` says."""

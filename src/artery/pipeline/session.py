@@ -1,9 +1,12 @@
 """The only file that builds the SparkSession."""
 
+import hashlib
 import logging
 import os
 import shutil
+import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +20,19 @@ _HERE = Path(__file__).parent
 _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _PYTHON_RESERVED_MB = 64
 
+_SMALL = {
+    # To write and compile Java for each batch takes longer than a batch of this size.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
 
 def configuration(settings: Settings) -> dict[str, str]:
     """Every Spark setting that differs from Spark's own default."""
     folder = settings.folder
     catalog = f"spark.sql.catalog.{NAME}"
-    return {
+    local = settings.pipeline.master.startswith("local")
+    return (_SMALL if local else {}) | {
         "spark.app.name": "artery",
         "spark.master": settings.pipeline.master,
         "spark.driver.host": "127.0.0.1",
@@ -62,13 +72,9 @@ def configuration(settings: Settings) -> dict[str, str]:
 
 def jvm_options(settings: Settings) -> list[str]:
     """A small heap that is collected by one thread and compiled quickly: this service is mostly idle."""
-    archive = jars_folder(settings) / "classes.jsa"
     options = [f"-Xmx{settings.pipeline.heap_mb}m", "-Xms64m", "-Xss16m", "-XX:+UseSerialGC"]
     options += ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=96m", "-XX:MaxMetaspaceSize=320m"]
     options += ["-XX:-UsePerfData", "-Xshare:auto", "-XX:+ExitOnOutOfMemoryError"]
-    options += (
-        [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"] if archive.exists() else []
-    )
     options += [f"-Dlog4j2.configurationFile=file://{_HERE / 'log4j2.properties'}"]
     options += [f"-Dartery.log={settings.folder / 'logs' / 'spark.log'}"]
     return options + [f"-D{name}={value}" for name, value in configuration(settings).items()]
@@ -97,13 +103,29 @@ def spark_home() -> Path:
     return Path(found.origin).parent
 
 
+def archive_file(settings: Settings, found: Path) -> Path:
+    """Where the classes are kept ready for this Java and these jars (see `archive.py`)."""
+    jars = [*sorted((spark_home() / "jars").glob("*.jar")), *sorted(jars_folder(settings).glob("*.jar"))]
+    stated = [f"{jar} {jar.stat().st_size} {jar.stat().st_mtime_ns}" for jar in (found.resolve(), *jars)]
+    name = hashlib.sha256("\n".join(stated).encode()).hexdigest()[:16]
+    return jars_folder(settings).parent / f"classes-{name}.jsa"
+
+
 class Spark:
     """The JVM, and the session once it is there. Starting is in two steps, so that others can work meanwhile."""
 
-    def __init__(self, settings: Settings) -> None:
-        log = settings.folder / "logs" / "java.log"
+    def __init__(self, settings: Settings, archive_to: Path | None = None) -> None:
+        found = java.find_java()
+        archive = archive_file(settings, found)
+        options = jvm_options(settings)
+        if archive_to:
+            options.append(f"-XX:ArchiveClassesAtExit={archive_to}")
+        elif archive.exists():
+            # Mapped where it was made for, so that only the pages that are used take memory.
+            options += ["-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0"]
+            options += [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
         shutil.rmtree(settings.folder / "run" / "spark", ignore_errors=True)
-        self._jvm = java.start(java.find_java(), jvm_options(settings), classpath(settings), log)
+        self._jvm = java.start(found, options, classpath(settings), settings.folder / "logs" / "java.log")
 
     def session(self) -> Any:
         """Import pyspark while the JVM starts, wait for the JVM, and connect."""
@@ -124,6 +146,14 @@ class Spark:
         spark.dataSource.register(RowsSource)
         return spark
 
+    def let_go(self) -> None:
+        """End the helpers that Spark needs only to start a query; it would start them again."""
+        for path in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError, ValueError):
+                parent = int((path / "stat").read_text().rpartition(")")[2].split()[1])
+                if parent == self.pid and b"pyspark.sql.worker." in (path / "cmdline").read_bytes():
+                    os.kill(int(path.name), signal.SIGTERM)
+
     @property
     def pid(self) -> int:
         return self._jvm.process.pid
@@ -131,9 +161,9 @@ class Spark:
     def alive(self) -> bool:
         return self._jvm.process.poll() is None
 
-    def stop(self) -> None:
+    def stop(self, wait_s: float = 2.0) -> None:
         """End the JVM and with it every worker."""
-        java.stop(self._jvm.process)
+        java.stop(self._jvm.process, wait_s)
 
 
 def _silence() -> None:
