@@ -6,6 +6,7 @@ import select
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from hiredis import pack_command
 from redis import exceptions
 from redis.asyncio.connection import Connection, SSLConnection, UnixDomainSocketConnection
 
@@ -67,7 +68,10 @@ class Wire:
             self._transport = writer.transport
 
     async def send(self, commands: Sequence[Command]) -> None:
-        packed = self._connection.pack_commands(commands)
+        try:
+            packed = b"".join([pack_command(command) for command in commands])
+        except (TypeError, ValueError):  # the driver's own way is slower, and knows more
+            packed = b"".join(self._connection.pack_commands(commands))
         await self._connection.send_packed_command(packed, check_health=False)
 
     async def reply(self) -> Any:
