@@ -1,10 +1,11 @@
 """Logs of one line and metrics, set up in one place."""
 
+import contextlib
 import logging
 import re
 import sys
 from collections.abc import MutableMapping
-from typing import Any
+from typing import Any, TextIO, cast
 
 import structlog
 from prometheus_client import Counter, Gauge, Histogram
@@ -34,6 +35,18 @@ def _one_line(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> Muta
     return event
 
 
+class _Console:
+    """Standard error as it is at that moment; one that is closed costs the line, never the work that logs."""
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.flush()
+
+
 def set_up_logs(level: str = "INFO", *, as_json: bool = False) -> None:
     """Send every log line to standard error, with secrets masked."""
     renderer: Any = (
@@ -50,7 +63,7 @@ def set_up_logs(level: str = "INFO", *, as_json: bool = False) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelName(level.upper())),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _Console())),
         cache_logger_on_first_use=False,
     )
 

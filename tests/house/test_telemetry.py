@@ -1,5 +1,8 @@
 """Log lines: one line each, and no secrets."""
 
+import io
+import sys
+
 import pytest
 
 from artery import telemetry
@@ -16,6 +19,18 @@ def test_a_log_line_is_one_line_and_names_its_room(capsys: pytest.CaptureFixture
     assert "room=ingest" in said
     assert "ValueError: first second" in said
     assert "Traceback" not in said
+
+
+def test_a_closed_standard_error_costs_the_line_and_not_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = io.StringIO()
+    closed.close()
+    telemetry.set_up_logs("info")
+    monkeypatch.setattr(sys, "stderr", closed)
+    telemetry.logger("ingest").warning("nobody hears this")
+    open_again = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", open_again)
+    telemetry.logger("ingest").warning("this is heard")
+    assert "this is heard" in open_again.getvalue()
 
 
 def test_the_level_holds_lines_back(capsys: pytest.CaptureFixture[str]) -> None:
