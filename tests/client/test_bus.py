@@ -255,6 +255,27 @@ async def test_plain_redis_clients_and_the_library_share_streams_and_groups() ->
         assert (fields["isClosed"], fields["startTs"]) == ("false", "1730000040000")
 
 
+async def test_a_loop_waits_for_a_server_that_went_away_and_says_when_it_came_back_empty() -> None:
+    server = RedisServer(None, "--appendfsync", "always")
+    url = server.new_url()
+    try:
+        await published(url, "A")
+        seen: list[str] = []
+        async with consumer(url) as mine:
+            async for event in mine.events("candle", limit=3):
+                seen.append(event.coin)  # type: ignore[union-attr]
+                if len(seen) < 3:
+                    server.kill()
+                    if len(seen) == 2:
+                        server.forget()
+                    server.start()
+                    await published(url, "B" if len(seen) == 1 else "C")
+            assert mine.losses == 1
+        assert seen == ["A", "B", "C"]
+    finally:
+        server.end()
+
+
 def test_a_period_of_the_seed_is_understood() -> None:
     event = decode_stream_event({name: str(value).lower() if isinstance(value, bool) else str(value)
                                  for name, value in CANDLE.items()} | {"ver": "1"})  # fmt: skip

@@ -22,6 +22,13 @@ PAUSE_FIRST_S, PAUSE_MAX_S = 0.2, 10.0
 _log = logger("client")
 
 
+class _Turn:
+    """What the next round of a loop has to look at besides what is new."""
+
+    own = True
+    claim_at = 0.0
+
+
 class StreamBusConsumer:
     """One consumer of a group; its name is its own, so that what it left over comes back to it.
 
@@ -128,29 +135,35 @@ class StreamBusConsumer:
 
     async def _entries(self, kind: str, page: int) -> AsyncGenerator[tuple[Entry, Event], None]:
         """What nobody has done, without end; trouble that passes is waited out."""
-        own, claim_at, pauses = True, 0.0, 0
+        turn, pauses = _Turn(), 0
         while True:
             try:
-                if own:
-                    async for entry in self._own(kind):
-                        if event := await self._event(kind, entry):
-                            yield entry, event
-                    own = False
-                if time.monotonic() >= claim_at:
-                    async for entry in self._left(kind):
-                        if event := await self._event(kind, entry):
-                            yield entry, event
-                    claim_at = time.monotonic() + self._idle_ms / 3_000 * random.uniform(0.8, 1.2)
-                for entry in await self._new(kind, page):
+                async for entry in self._round(kind, page, turn):
                     if event := await self._event(kind, entry):
                         yield entry, event
                 pauses = 0
+            except PositionLost as lost:  # said once; what follows comes next
+                self.losses += 1
+                _log.warning("entries were lost before they were read, going on", stream=kind, error=str(lost))
             except ArteryError as error:
                 if not error.temporary or self._open is None:
                     raise
-                own = True  # what was given and not heard of is pending now
+                turn.own = True  # what was given and not heard of is pending now
                 await self._pause(kind, pauses, error)
                 pauses += 1
+
+    async def _round(self, kind: str, page: int, turn: "_Turn") -> AsyncIterator[Entry]:
+        """What was left over, if there may be something; what the dead left, if it is time to look; what is new."""
+        if turn.own:
+            async for entry in self._own(kind):
+                yield entry
+            turn.own = False
+        if time.monotonic() >= turn.claim_at:
+            async for entry in self._left(kind):
+                yield entry
+            turn.claim_at = time.monotonic() + self._idle_ms / 3_000 * random.uniform(0.8, 1.2)
+        for entry in await self._new(kind, page):
+            yield entry
 
     async def _pause(self, kind: str, before: int, error: ArteryError) -> None:
         _log.warning("the bus is away, trying again", stream=kind, error=str(error))
@@ -173,15 +186,10 @@ class StreamBusConsumer:
 
     async def _new(self, kind: str, count: int) -> list[Entry]:
         """The next page; what was handled is acked before there is a wait."""
-        try:
-            if fresh := await self.read_new(kind, count):
-                return fresh
-            await self._flush(kind)
-            return await self.read_new(kind, count, WAIT_MS)
-        except PositionLost as lost:
-            self.losses += 1
-            _log.warning("entries were trimmed before they were read, going on", error=str(lost))
-            return []
+        if fresh := await self.read_new(kind, count):
+            return fresh
+        await self._flush(kind)
+        return await self.read_new(kind, count, WAIT_MS)
 
     async def _event(self, kind: str, entry: Entry) -> Event | None:
         """The entry's event; an entry that has none, or was tried too often, is given up."""
