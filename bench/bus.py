@@ -32,7 +32,7 @@ Step = Callable[[], Awaitable[None]]
 
 def trades(markets: int) -> Iterator[Batch]:
     """Batches of trades as ingest writes them, for ever."""
-    coins = [f"COIN{n}" for n in range(markets)] if markets > 1 else ["BTC"]
+    coins = [f"COIN{n:03d}" for n in range(markets)]
     made = [encode(_trade(n, coins[n % markets])) for n in range(max(2_000, 2 * markets))]
     return itertools.cycle([made[at : at + BATCH] for at in range(0, len(made), BATCH)])
 

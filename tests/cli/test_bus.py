@@ -143,6 +143,8 @@ async def test_a_place_is_a_position_a_time_or_the_head(bus: Bus) -> None:
     assert await place_of(bus, "trade", "", "", now_ms) == ids[-1]
     assert await place_of(bus, "trade", ids[3], "", now_ms) == ids[3]
     assert await place_of(bus, "trade", "", "5m", now_ms) == ids[4]
+    with pytest.raises(BadInput, match="is not a position of this log"):
+        await place_of(bus, "trade", "soon", "", now_ms)
     with pytest.raises(BadInput, match="either"):
         await place_of(bus, "trade", ids[3], "5m", now_ms)
 
@@ -275,11 +277,10 @@ def test_the_commands_answer_people_and_programs(tmp_path: Path) -> None:
     assert {row["stream"]: row["length"] for row in read(artery("bus", "--json", folder=tmp_path))} == {
         "dead": 2, "trade": 2,
     }  # fmt: skip
-    people = artery("bus", folder=tmp_path)
-    assert "replayable" in people.out
+    assert "replayable" in artery("bus", folder=tmp_path).out
     assert [row["group"] for row in read(artery("bus", "groups", "--json", folder=tmp_path))] == ["cg_test"]
     [newest, oldest] = read(artery("bus", "dead", "--json", folder=tmp_path))
-    assert "0 would not do" in artery("bus", "dead", folder=tmp_path).out
+    assert newest["error"] == "1 would not do"
     [done] = read(artery("bus", "requeue", oldest["id"], "--json", folder=tmp_path))
     assert (done["id"], done["error"]) == (oldest["id"], "")
     assert "requeued before" in artery("bus", "requeue", oldest["id"], folder=tmp_path).sentence
@@ -291,7 +292,6 @@ def test_the_commands_answer_people_and_programs(tmp_path: Path) -> None:
     rows = artery("bus", "tail", "trade", "--since", "1h", "--limit", "3", "--json", folder=tmp_path).out.splitlines()
     assert [json.loads(row)["fields"]["tid"] for row in rows] == ["0", "1", "0"]
     assert read(artery("bus", "trim", "--json", folder=tmp_path)) == []
-    assert newest["group"] == "cg_test"
 
 
 def test_copy_moves_a_log_to_redis_by_one_command(tmp_path: Path) -> None:
@@ -309,10 +309,8 @@ def test_copy_moves_a_log_to_redis_by_one_command(tmp_path: Path) -> None:
     [
         (("bus",), "there is no log at"),
         (("bus", "groups", "--url", "redis://127.0.0.1:{port}"), "nothing listens there"),
-        (("bus", "--url", "carrier://pigeon"), "the log cannot be at 'carrier'"),
         (("bus", "requeue"), "say which letter to requeue, or --all"),
         (("bus", "replay", "trade"), "say where to begin"),
-        (("bus", "copy", "sqlite:///nowhere/a.db", "sqlite:///nowhere/b.db"), "there is no log at /nowhere/a.db"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence(words: tuple[str, ...], sentence: str, tmp_path: Path) -> None:

@@ -35,6 +35,8 @@ async def place_of(bus: Bus, stream: str, after: str, since: str, now_ms: int) -
         raise BadInput("say either --from or --since, not both")
     if since:
         return await bus.find(stream, moment(since, now_ms))
+    if after:
+        await bus.count_after(stream, after)  # says so if it is no position of this log
     return after or await bus.head(stream)
 
 

@@ -13,7 +13,7 @@ from artery.model.events import Book, Candle, Trade
 
 LINE_MAX = 300
 STREAM_COLUMNS = ("stream", "entries", "oldest", "replayable", "entries/s", "lost", "")
-GROUP_COLUMNS = ("stream", "group", "lag", "pending", "oldest pending", "of")
+GROUP_COLUMNS = ("stream", "group", "lag", "pending", "oldest pending", "appended")
 LETTER_COLUMNS = ("id", "given up", "stream", "entry", "group", "tries", "error")
 COPY_COLUMNS = ("stream", "copied", "left out", "groups")
 
