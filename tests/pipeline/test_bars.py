@@ -7,10 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from artery.model import codec, fold
-from artery.model.events import Candle, Clock, Trade
+from artery.model.events import Candle, Clock, Mark, Trade
 from artery.model.periods import Period
 from artery.pipeline import bars
 from artery.pipeline.bars import batch_of, feed_rows, history_rows, record_batch, trade_rows
+from artery.pipeline.minutes import Span
 from artery.wire import history
 
 BASE = 1_730_000_100_000
@@ -92,6 +93,12 @@ def test_only_the_newest_clock_of_each_provider_matters() -> None:
     clocks = [Clock(provider=name, epoch=1, ts=ts) for name, ts in (("sim", 5), ("sim", 9), ("kalshi", 7))]
     rows = feed_rows([raw(at, codec.encode(one)) for at, one in enumerate(clocks, 1)])
     assert batch_of(table(rows))[0].clocks == {"sim": 9, "kalshi": 7}
+
+
+def test_a_mark_says_what_was_not_watched() -> None:
+    mark = Mark(provider="sim", epoch=1, ts=9, from_ms=3, to_ms=8, cause="stop", coin="BTC")
+    found = batch_of(table(feed_rows([raw(1, codec.encode(mark))])))[0]
+    assert (found.unwatched, found.clocks) == ([Span("sim", "BTC", 3, 8)], {})
 
 
 def test_a_venues_closed_candles_pass_and_the_later_page_wins() -> None:

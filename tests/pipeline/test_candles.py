@@ -11,6 +11,7 @@ from artery.model import fold
 from artery.model.events import Candle, Trade
 from artery.model.periods import Period
 from artery.pipeline.candles import Batch, CandleBook, Partial, State
+from artery.pipeline.minutes import Span
 
 PERIODS = [Period(60), Period(300)]
 BASE = 1_730_000_100_000
@@ -180,6 +181,49 @@ def test_a_closed_candle_is_not_opened_by_a_book_that_catches_up() -> None:
     again.restore(empty, on_bus)
     assert [c for c in again.apply(Batch(partials(first)), BASE) if c.period.seconds == 60] == []
     assert again.apply(Batch(clocks={"sim": BASE + MINUTE}), BASE) == []
+
+
+def minute(start: int, px: str, v: str = "5", n: int = 5) -> Candle:
+    return msgspec.structs.replace(venue(start, px), v=Decimal(v), n=n)
+
+
+UNWATCHED = Span("sim", "", BASE - MINUTE, BASE + MINUTE + 30_000)
+
+
+def test_an_open_candle_begins_with_the_venues_minutes_that_nobody_watched() -> None:
+    book = CandleBook(1)
+    own = [(1, trade(1, BASE + MINUTE + 40_000, px="10")), (2, trade(2, BASE + 2 * MINUTE, px="12"))]
+    book.apply(Batch(partials(own), {"sim": BASE + 2 * MINUTE}, unwatched=[UNWATCHED]), BASE)
+    theirs = [minute(BASE, "7", n=3), minute(BASE + MINUTE, "9", v="4", n=4)]
+    shown = one(book.apply(Batch(venue=theirs), BASE + 6_000), 300)
+    assert (shown.o, shown.h, shown.l, shown.c) == (Decimal(7), Decimal(12), Decimal(7), Decimal(12))
+    assert (shown.v, shown.n) == (Decimal(5 + 4 + 1), 3 + 4 + 1)  # the trade in the second minute is in the venue's
+    assert book.apply(Batch(venue=theirs), BASE + 12_000) == []
+
+
+def test_a_venues_minute_that_was_watched_adds_nothing_to_the_longer_candle() -> None:
+    book = CandleBook(1)
+    book.apply(Batch(partials([(1, trade(1, BASE))]), {"sim": BASE + MINUTE}), BASE)
+    shown = book.apply(Batch(venue=[minute(BASE, "99")]), BASE + 6_000)
+    assert [candle.period.seconds for candle in shown] == [60]
+
+
+def test_an_old_minute_counts_only_if_nobody_watched_any_of_it() -> None:
+    book = CandleBook(1)
+    now = BASE + 10 * 3_600_000
+    spans = [Span("sim", "BTC", BASE - 1, BASE + MINUTE), Span("sim", "BTC", BASE + MINUTE, BASE + 90_000)]
+    theirs = [minute(BASE, "7"), minute(BASE + MINUTE, "8")]
+    shown = book.apply(Batch(clocks={"sim": now}, venue=theirs, unwatched=spans), now)
+    assert [(candle.period.seconds, candle.o, candle.c) for candle in shown] == [(86_400, Decimal(7), Decimal(7))]
+
+
+def test_what_is_known_of_unwatched_minutes_survives_a_restart() -> None:
+    book = CandleBook(1)
+    before = book.apply(Batch(clocks={"sim": BASE + MINUTE}, venue=[minute(BASE, "7")], unwatched=[UNWATCHED]), BASE)
+    again = CandleBook(2)
+    again.restore(msgspec.msgpack.decode(msgspec.msgpack.encode(book.state()), type=State), [])
+    assert {candle.period.seconds for candle in before} == {60, 300, 900, 3_600, 14_400, 86_400}
+    assert again.apply(Batch(venue=[minute(BASE, "7")]), BASE + 9_000) == []
 
 
 # -- any order, any cut, any crash ------------------------------------------------------------------------------------

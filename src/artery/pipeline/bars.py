@@ -13,14 +13,15 @@ import pyarrow as pa
 from artery.bus.base import place
 from artery.errors import BadEvent
 from artery.lake.tables import EXACT
-from artery.model.events import EXTERNAL, Candle, Clock, Trade
+from artery.model.events import EXTERNAL, Candle, Clock, Mark, Trade
 from artery.model.fold import Bar, Place, bar, join
 from artery.model.periods import Period
 from artery.pipeline import decode
 from artery.pipeline.candles import Batch, Partial
 from artery.pipeline.decode import Raw
+from artery.pipeline.minutes import Span
 
-BAR, CLOCK, VENUE, END = "bar", "clock", "venue", "end"
+BAR, CLOCK, MARK, VENUE, END = "bar", "clock", "mark", "venue", "end"
 _PLACE = pa.struct([pa.field(name, pa.int64()) for name in ("ts", "epoch", "seq")])
 _COLUMNS: dict[str, pa.DataType] = {
     "kind": pa.string(),
@@ -40,8 +41,8 @@ _COLUMNS: dict[str, pa.DataType] = {
     "at": pa.list_(pa.int64()),
 }
 SCHEMA = pa.schema(_COLUMNS)
-"""A CLOCK's time is in `last`; `period_s` is set on a venue's candles only; `at` is `up_to` as numbers that compare.
-The one row of kind `end` has in `up_to` how far the batch reaches, because Spark does not tell."""
+"""A CLOCK's time is in `last`, as is a MARK's end; `period_s` is set on a venue's candles only; `at` is `up_to` as
+numbers that compare. The one row of kind `end` has in `up_to` how far the batch reaches, as Spark does not tell."""
 
 SIZE_MAX = Decimal(10) ** 17
 """A larger trade is stored but not folded: a thousand of them would no longer fit the sum's DECIMAL(38,18)."""
@@ -65,14 +66,15 @@ def trade_rows(entries: Iterable[Raw]) -> list[Row]:
 
 
 def feed_rows(entries: Iterable[Raw]) -> list[Row]:
-    """The newest CLOCK of each provider."""
+    """The newest CLOCK of each provider, and what each MARK does not vouch for."""
     clocks: dict[str, int] = {}
-    for _, clock in _of(entries, Clock):
-        clocks[clock.provider] = max(clock.ts, clocks.get(clock.provider, 0))
-    return [
-        {"kind": CLOCK, "provider": provider, "coin": "", "period_s": 0, "start_ms": 0, "last": _place((ts, 0, 0))}
-        for provider, ts in clocks.items()
-    ]
+    rows: list[Row] = []
+    for _, event in _of(entries, Clock | Mark):
+        if isinstance(event, Clock):
+            clocks[event.provider] = max(event.ts, clocks.get(event.provider, 0))
+        else:
+            rows.append(_feed_row(MARK, event.provider, event.coin, event.from_ms, event.to_ms))
+    return rows + [_feed_row(CLOCK, provider, "", 0, ts) for provider, ts in clocks.items()]
 
 
 def history_rows(entries: Iterable[Raw]) -> list[Row]:
@@ -98,6 +100,7 @@ def batch_of(table: pa.Table) -> tuple[Batch, dict[str, str]]:
     partials: list[Partial] = []
     clocks: dict[str, int] = {}
     venue: list[Candle] = []
+    unwatched: list[Span] = []
     end: dict[str, str] = {}
     for row in table.to_pylist():
         match row["kind"]:
@@ -106,14 +109,21 @@ def batch_of(table: pa.Table) -> tuple[Batch, dict[str, str]]:
                 partials.append(Partial(key, _bar(row), row["up_to"]))
             case "clock":
                 clocks[row["provider"]] = row["last"]["ts"]
+            case "mark":
+                unwatched.append(Span(row["provider"], row["coin"], row["start_ms"], row["last"]["ts"]))
             case "venue":
                 venue.append(_venue_candle(row))
             case "end":
                 end = msgspec.json.decode(row["up_to"], type=dict[str, str])
-    return Batch(partials, clocks, venue), end
+    return Batch(partials, clocks, venue, unwatched), end
 
 
-def _of(entries: Iterable[Raw], kind: type[Any]) -> Iterator[tuple[str, Any]]:
+def _feed_row(kind: str, provider: str, coin: str, start_ms: int, end_ms: int) -> Row:
+    head = {"kind": kind, "provider": provider, "coin": coin, "period_s": 0, "start_ms": start_ms}
+    return head | {"last": _place((end_ms, 0, 0))}
+
+
+def _of(entries: Iterable[Raw], kind: Any) -> Iterator[tuple[str, Any]]:
     for raw in entries:
         try:
             event = decode.event(raw)

@@ -1,6 +1,7 @@
 """Candles from what each micro-batch amounts to. Pure: no Spark, no clock, no bus."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 
 import msgspec
 
@@ -8,7 +9,8 @@ from artery.bus.base import place
 from artery.model.decimals import canonical
 from artery.model.events import Candle
 from artery.model.fold import Bar, join
-from artery.model.periods import Period
+from artery.model.periods import DERIVED, Period
+from artery.pipeline.minutes import DAY_MS, Minutes, Span
 
 Key = tuple[str, str, int, int]
 """(provider, coin, period in s, start in ms), as `Candle.key`."""
@@ -18,6 +20,7 @@ SLOW_MS = 5_000
 HELD_MAX = 1_000_000
 FORGET_MS = 10_000
 _MINUTE_S = 60
+_LONGER = [period for period in DERIVED if period.seconds > _MINUTE_S]
 
 
 class Partial(msgspec.Struct, frozen=True):
@@ -29,11 +32,13 @@ class Partial(msgspec.Struct, frozen=True):
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """One micro-batch: partial candles, the newest CLOCK of each provider, a venue's own closed candles."""
+    """One micro-batch: partial candles, the newest CLOCK of each provider, what a feed does not vouch for, a venue's
+    own closed candles."""
 
     partials: Sequence[Partial] = ()
     clocks: Mapping[str, int] = {}
     venue: Sequence[Candle] = ()
+    unwatched: Sequence[Span] = ()
 
 
 class Held(msgspec.Struct, array_like=True):
@@ -62,6 +67,7 @@ class State(msgspec.Struct, array_like=True):
     shown: list[tuple[Key, Shown]]
     clocks: dict[str, int]
     dirty: list[Key]
+    minutes: Minutes
 
 
 class CandleBook:
@@ -85,6 +91,7 @@ class CandleBook:
         self._shown: dict[Key, Shown] = {}
         self._clocks: dict[str, int] = {}
         self._seqs: dict[tuple[str, str, int], int] = {}
+        self._minutes = Minutes()
 
     def __len__(self) -> int:
         return len(self._held)
@@ -101,7 +108,9 @@ class CandleBook:
         for provider, ts in batch.clocks.items():
             self._clocks[provider] = max(ts, self._clocks.get(provider, 0))
         self._close()
-        for theirs in batch.venue:
+        self._minutes.mark(batch.unwatched)
+        for theirs in sorted(batch.venue, key=lambda candle: candle.start_ts):
+            self._fill(theirs)
             self._correct(theirs)
         result = [candle for key in sorted(self._due()) if (candle := self._show(key))]
         if self.clock_ms() - self._forgot_ms >= FORGET_MS or len(self._held) > HELD_MAX:
@@ -112,7 +121,7 @@ class CandleBook:
     def state(self) -> State:
         """A copy of all that is known."""
         held = [(key, msgspec.structs.replace(held)) for key, held in self._held.items()]
-        return State(held, list(self._shown.items()), dict(self._clocks), sorted(self._dirty))
+        return State(held, list(self._shown.items()), dict(self._clocks), sorted(self._dirty), copy(self._minutes))
 
     def restore(self, state: State, later: Iterable[Candle]) -> None:
         """Become what `state` was; `later` is what was appended to the bus since then, oldest first."""
@@ -121,6 +130,7 @@ class CandleBook:
         self._shown = dict(state.shown)
         self._clocks = dict(state.clocks)
         self._dirty = set(state.dirty)
+        self._minutes = copy(state.minutes)
         for candle in later:
             self._saw(candle)
 
@@ -163,6 +173,27 @@ class CandleBook:
             held.bar, held.closed, held.venue = bar, True, True
         self._open.discard(key)
         self._dirty.add(key)
+
+    def _fill(self, minute: Candle) -> None:
+        """Put a minute that nobody watched into the longer candles around it that are still open."""
+        if minute.period.seconds != _MINUTE_S or not minute.closed:
+            return
+        held = self._held.get(minute.key)
+        own = held.bar if held and not held.venue else None
+        more = self._minutes.take(minute, own, known=not self._is_past(minute.key))
+        if more is None:
+            return
+        for period in _LONGER:
+            key = (minute.provider, minute.coin, period.seconds, period.start(minute.start_ts))
+            around = self._held.get(key)
+            if _end(key) <= self._clocks.get(minute.provider, 0) or (around and around.closed):
+                continue
+            if around is None:
+                self._held[key] = Held(more)
+                self._open.add(key)
+            else:
+                around.bar = join(around.bar, more)
+            self._dirty.add(key)
 
     def _is_past(self, key: Key) -> bool:
         return _end(key) + max(self._keep_ms, 2_000 * key[2]) <= self._clocks.get(key[0], 0)
@@ -221,6 +252,7 @@ class CandleBook:
         past = [key for key, held in self._held.items() if held.closed and self._is_past(key)]
         if len(self._held) - len(past) > HELD_MAX:
             past = sorted(self._held, key=_end)[: len(self._held) - HELD_MAX]
+        self._minutes.forget(self.clock_ms() - 2 * DAY_MS)
         for key in past:
             del self._held[key]
             self._open.discard(key)

@@ -67,6 +67,7 @@ def start(java: Path, options: Sequence[str], classpath: Sequence[str], log: Pat
     info = Path(tempfile.mkdtemp(prefix="artery-")) / "gateway"
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environ |= {"_PYSPARK_DRIVER_CONN_INFO_PATH": str(info), "SPARK_CONNECT_MODE": "0", "MALLOC_ARENA_MAX": "2"}
+    environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Spark asks the network for this machine's name
     command = [str(java), *_MODULES, *options, "-cp", ":".join(classpath)]
     command += ["org.apache.spark.api.python.PythonGatewayServer"]
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """Starts the two streaming queries. Their checkpoints are for this run only: what counts is saved with the result."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,3 +37,12 @@ def _fresh(folder: Path) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     return folder
+
+
+def warm_up(spark: Any) -> None:
+    """Have Spark start its Python workers while the first query is being planned."""
+    spark.range(1).mapInArrow(_same, "id long").collect()
+
+
+def _same(batches: Iterator[Any]) -> Iterator[Any]:
+    yield from batches

@@ -20,7 +20,7 @@ from artery.pipeline.calls import Calls
 from artery.pipeline.candles import CandleBook
 from artery.pipeline.fast import WRITER, FastQuery
 from artery.pipeline.offsets import STORE, Offsets, first_readable
-from artery.pipeline.queries import start_query
+from artery.pipeline.queries import start_query, warm_up
 from artery.pipeline.session import Spark
 from artery.pipeline.source import Options
 from artery.pipeline.storage import GROUPS, StoreQuery
@@ -30,6 +30,7 @@ from artery.store.base import Store
 FIRST_BATCH_S = 120.0
 STUCK_S = 90.0
 PREPARE_S = 60.0
+QUIET_S = 10.0
 T = TypeVar("T")
 
 
@@ -50,36 +51,25 @@ class Running:
         self._queries: dict[str, Any] = {}
         self._thread = ThreadPoolExecutor(1, "spark")
         self._began = time.monotonic()
-        self._let_go = False
+        self._storing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Everything from the last saved state to two running queries; what can be done while Java starts is."""
-        session, positions, (start, head), _ = await asyncio.gather(
-            self._in_thread(self._spark.session),
-            asyncio.to_thread(self._prepare_lake),
-            self._prepare_candles(),
-            self._prepare_groups(),
+        """From what was saved to candles; the lake follows once the first are out, because people wait for those."""
+        session, (start, head), _ = await asyncio.gather(
+            self._in_thread(self._spark.session), self._prepare_candles(), self._prepare_groups()
         )
         self._fast = FastQuery(self._book, self._epoch, self._bus, self._store, self._calls, head)
-        self._storage = StoreQuery(positions, self._bus, self._calls)
-        await self._in_thread(self._start_fast, session, start)
-        await self._in_thread(self._start_store, session, positions)
+        warm = asyncio.create_task(asyncio.to_thread(warm_up, session))
+        await self._in_thread(self._start_query, session, "fast", "artery_bars", start, self._fast.on_batch)
+        await warm
+        self._began = time.monotonic()
+        self._storing = asyncio.create_task(self._store_too(session))
 
     async def check(self) -> None:
         """Raise if a query has died or hangs."""
+        if self._storing and self._storing.done():
+            self._storing.result()
         await self._in_thread(self._check)
-
-    def _check(self) -> None:
-        if not self._let_go and min(self.batches()) >= 0:
-            self._let_go = True
-            self._spark.let_go()
-        for name, query in self._queries.items():
-            if not self._spark.alive() or not query.isActive:
-                raise Unavailable(f"the {name} query has stopped: {self._why(query)}")
-        if self._fast and self._queries:
-            since = self._fast.progress.finished or self._began + FIRST_BATCH_S - STUCK_S
-            if time.monotonic() - since > STUCK_S and self._behind():
-                raise Unavailable(f"no candles were made for {STUCK_S:.0f} s although there are trades")
 
     def batches(self) -> tuple[int, int]:
         """The last batch that each query has done, -1 before the first."""
@@ -88,67 +78,51 @@ class Running:
 
     async def status(self) -> dict[str, Any]:
         """What `artery:pipeline` says."""
-        assert self._fast is not None
-        assert self._storage is not None
-        done = self._fast.progress
-        return {
-            "state": "running" if done.batch >= 0 else "starting",
-            "batch": done.batch,
-            "batch_ms": done.batch_ms,
-            "candle_position": self._fast.candle_position,
-            "trade_position": done.positions.get("trade", "0"),
-            "lag_entries": self._lag(),
-            "last_commit_ms": self._storage.committed_ms,
-            "clock_ms": self._book.clock_ms(),
-            "stale_trades": self._book.stale,
-            "error": "",
-        }
+        return await self._in_thread(self._status)
 
     async def stop(self) -> None:
         """Save what is known; whatever runs in Spark is broken off, because a commit is whole or not at all."""
+        if self._storing:
+            self._storing.cancel()
         if self._fast:
             with suppress(ArteryError, TimeoutError):
                 await asyncio.wait_for(asyncio.to_thread(self._fast.save), 2.0)
         self._calls.stop()
-        self._reader.close()
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._thread.submit(self._reader.close)
+        self._thread.shutdown(wait=False)
 
     async def _in_thread(self, call: Callable[..., T], *values: Any) -> T:
         """Every call to Spark in the same thread, because Java keeps one for each that calls."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, partial(call, *values))
 
-    def _prepare_lake(self) -> Offsets:
-        """Make the tables; return how far in each stream the lake has come."""
-        command = [sys.executable, "-m", "artery.lake.prepare", str(self._settings.folder)]
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PREPARE_S)
-        if done.returncode:
-            lines = done.stderr.strip().splitlines() or ["the lake could not be prepared"]
-            raise CannotStart(lines[-1][:300])
-        return msgspec.json.decode(done.stdout, type=dict[str, str])
-
     async def _prepare_candles(self) -> tuple[Offsets, str]:
         await self._bus.append("candle", [], writer=WRITER, epoch=self._epoch)  # fence, then read
-        return await saved.restore(self._book, self._store, self._bus, self._reader)
+        reader = open_reader(self._settings.bus_url(), self._settings.bus.base)
+        try:
+            return await saved.restore(self._book, self._store, self._bus, reader)
+        finally:
+            reader.close()
 
     async def _prepare_groups(self) -> None:
         for stream in STORE:
             await self._bus.ensure_group(stream, GROUPS[stream])
 
-    def _start_fast(self, spark: Any, start: Offsets) -> None:
-        assert self._fast is not None
-        options = self._options(start)
-        self._queries["fast"] = start_query(spark, "fast", "artery_bars", options, self._fast.on_batch, self._settings)
+    async def _store_too(self, session: Any) -> None:
+        """Start the store query, once there are candles or nothing to make them of."""
+        await _until(lambda: self.batches()[0] >= 0, QUIET_S)
+        named = await asyncio.to_thread(_prepare_lake, self._settings)
+        positions = await self._in_thread(self._readable, named)
+        self._storage = StoreQuery(positions, self._bus, self._calls)
+        await self._in_thread(self._start_query, session, "store", "artery_rows", positions, self._storage.on_batch)
+        if await _until(lambda: self.batches()[1] >= 0, FIRST_BATCH_S):
+            self._spark.let_go()
 
-    def _start_store(self, spark: Any, positions: Offsets) -> None:
-        assert self._storage is not None
-        start = {stream: first_readable(self._reader, stream, positions[stream]) for stream in STORE}
-        self._queries["store"] = start_query(
-            spark, "store", "artery_rows", self._options(start), self._storage.on_batch, self._settings
-        )
+    def _readable(self, positions: Offsets) -> Offsets:
+        return {stream: first_readable(self._reader, stream, positions[stream]) for stream in STORE}
 
-    def _options(self, start: Offsets) -> Options:
+    def _start_query(self, spark: Any, name: str, source: str, start: Offsets, on_batch: Any) -> None:
         made = self._settings.pipeline
-        return Options(
+        options = Options(
             self._settings.bus_url(),
             self._settings.bus.base,
             start,
@@ -156,9 +130,33 @@ class Running:
             slow_s=made.slow_store_s,
             book_ms=max(1, int(made.book_s * 1_000)),
         )
+        self._queries[name] = start_query(spark, name, source, options, on_batch, self._settings)
 
-    def _behind(self) -> bool:
-        return self._lag() > 0
+    def _check(self) -> None:
+        for name, query in self._queries.items():
+            if not self._spark.alive() or not query.isActive:
+                raise Unavailable(f"the {name} query has stopped: {self._why(query)}")
+        if self._fast and self._queries:
+            since = self._fast.progress.finished or self._began + FIRST_BATCH_S - STUCK_S
+            if time.monotonic() - since > STUCK_S and self._lag():
+                raise Unavailable(f"no candles were made for {STUCK_S:.0f} s although there are trades")
+
+    def _status(self) -> dict[str, Any]:
+        fast, lag = self._fast, self._lag()
+        assert fast is not None
+        live = fast.progress.batch >= 0 or (not lag and time.monotonic() - self._began > QUIET_S)
+        return {
+            "state": "running" if live else "starting",
+            "batch": fast.progress.batch,
+            "batch_ms": fast.progress.batch_ms,
+            "candle_position": fast.candle_position,
+            "trade_position": fast.progress.positions.get("trade", "0"),
+            "lag_entries": lag,
+            "last_commit_ms": self._storage.committed_ms if self._storage else 0,
+            "clock_ms": self._book.clock_ms(),
+            "stale_trades": self._book.stale,
+            "error": "",
+        }
 
     def _lag(self) -> int:
         """Trades on the bus that no candle holds yet; on a log that does not count its entries, 0 or 1."""
@@ -171,3 +169,25 @@ class Running:
             return "Java has ended"
         error = query.exception()
         return str(error).splitlines()[0][:300] if error else "no reason given"
+
+
+async def _until(is_so: Callable[[], bool], wait_s: float) -> bool:
+    """Wait for what another thread does; whether it came in time."""
+    for _ in range(int(wait_s * 20)):
+        if is_so():
+            return True
+        await asyncio.sleep(0.05)
+    return is_so()
+
+
+def _prepare_lake(settings: Settings) -> Offsets:
+    """Make the tables; return how far in each stream the lake has come."""
+    command = [sys.executable, "-m", "artery.lake.prepare", str(settings.folder)]
+    try:
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PREPARE_S)
+    except subprocess.TimeoutExpired as error:
+        raise Unavailable(f"the lake could not be prepared within {PREPARE_S:.0f} s") from error
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or ["the lake could not be prepared"]
+        raise CannotStart(lines[-1][:300])
+    return msgspec.json.decode(done.stdout, type=dict[str, str])
