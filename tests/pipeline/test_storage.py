@@ -8,9 +8,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from artery.bus.base import START
+from artery.lake.catalog import open_catalog
+from artery.lake.tables import TRADES
 from artery.model import codec
 from artery.model.events import Book, Candle, Mark, Trade
 from artery.model.periods import Period
+from artery.pipeline import upkeep
 from artery.pipeline.offsets import STORE, Offsets, span
 from artery.pipeline.rows import Rows
 from artery.pipeline.source import READER
@@ -201,6 +204,50 @@ def test_at_most_one_book_a_second_and_market_is_kept(spark: House, log: Log) ->
     Stored(spark, log).run()
     found = sorted(row["ts"].timestamp() for row in rows_of(spark, "books", "SIM:BOOKS"))
     assert found == [(BASE + 900) / 1_000, (BASE + 1_000) / 1_000]
+
+
+def test_a_trade_that_comes_too_late_for_the_candle_query_corrects_its_candle_in_the_lake(
+    spark: House, log: Log
+) -> None:
+    store = Stored(spark, log)
+    on_time = trade(1, BASE + 10, px="10", coin="LATE")
+    log.append("trade", *encoded(on_time))
+    log.append("candle", *encoded(own("LATE", "10", closed=True)))
+    store.run()
+    late = msgspec.structs.replace(trade(2, BASE + 20, px="15", sz="2", coin="LATE"), event_ts=BASE + 2 * 3_600_000)
+    log.append("trade", *encoded(late))
+    store.run()
+    found = {row["period_s"]: row for row in rows_of(spark, "ohlc", "SIM:LATE")}
+    minute = found[60]
+    assert (minute["close"], minute["volume"], minute["trades"]) == (Decimal(15), Decimal(3), 2)
+    assert (minute["closed"], minute["rev"], minute["source"]) == (True, 1, "live")
+    assert 86_400 not in found, "the day is not over"
+
+
+def test_a_late_trade_does_not_override_the_venues_candle(spark: House, log: Log) -> None:
+    store = Stored(spark, log)
+    log.append("history", page(own("WORD", "20", closed=True)))
+    store.run()
+    late = msgspec.structs.replace(trade(2, BASE + 20, px="15", coin="WORD"), event_ts=BASE + 2 * 3_600_000)
+    log.append("trade", *encoded(late))
+    store.run()
+    minute = next(row for row in rows_of(spark, "ohlc", "SIM:WORD") if row["period_s"] == 60)
+    assert (minute["close"], minute["rev"]) == (Decimal(20), 0)
+
+
+def test_upkeep_changes_no_row_and_keeps_the_positions(spark: House, log: Log) -> None:
+    store = Stored(spark, log)
+    for seq in range(1, 4):
+        log.append("trade", *encoded(trade(seq, BASE + seq, coin="KEEP")))
+        store.run()
+    before, positions = rows_of(spark, "trades", "SIM:KEEP"), spark.lake.positions()
+    upkeep.compact(spark.session, TRADES, "ts", (BASE - 1) * 1_000, (BASE + 60_000) * 1_000)
+    upkeep.expire(spark.session, TRADES, (BASE + 10**12))
+    after = rows_of(spark, "trades", "SIM:KEEP")
+    assert sorted(after, key=str) == sorted(before, key=str)
+    assert spark.lake.positions() == positions
+    table = open_catalog(spark.settings.folder).load_table(TRADES.full_name)
+    assert len(table.metadata.snapshots) <= upkeep.KEEP_SNAPSHOTS
 
 
 def test_marks_become_gaps(spark: House, log: Log) -> None:

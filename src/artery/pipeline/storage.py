@@ -1,6 +1,5 @@
 """The store query: every ten seconds from the bus to the lake."""
 
-import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -13,12 +12,16 @@ from pyspark.sql import functions as F  # noqa: N812
 from artery.bus.base import Bus, Entry, place
 from artery.errors import BadEvent
 from artery.lake.places import BATCH, POSITIONS, QUERY
+from artery.lake.places import NAME as CATALOG
 from artery.lake.tables import BOOKS, GAPS, OHLC, TRADES, Table
 from artery.pipeline import decode, merges, rows
 from artery.pipeline.calls import Calls
+from artery.pipeline.candles import KEEP_MS
 from artery.pipeline.fast import Progress
 from artery.pipeline.merges import Slice
 from artery.pipeline.offsets import STORE, Offsets
+from artery.pipeline.transforms import SLACK_MS, candles_of, late_windows
+from artery.pipeline.upkeep import Upkeep
 
 NAME = "store"
 _PAGE = 1_000
@@ -34,11 +37,13 @@ _INSERTED: Mapping[str, tuple[Table, str]] = {
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What a batch holds: for each kind where its rows lie, how far it reaches, how many entries are bad."""
+    """What a batch holds: for each kind where its rows lie, how far it reaches, how many entries are bad,
+    and by how much the latest trade came late."""
 
     slices: Mapping[str, list[Slice]]
     end: Offsets
     bad: int
+    late_ms: int
 
 
 class StoreQuery:
@@ -55,19 +60,16 @@ class StoreQuery:
         self._positions = dict(start)
         self._bus = bus
         self._calls = calls
-        self.idle = threading.Event()
-        self.idle.set()
+        self._upkeep = Upkeep()
 
     def on_batch(self, found: Any, batch_id: int) -> None:
         """Spark's foreachBatch."""
-        self.idle.clear()
         began = time.monotonic()
         batch = found.persist()
         try:
             self._store(batch, batch_id)
         finally:
             batch.unpersist()
-            self.idle.set()
         self.progress.batch = batch_id
         self.progress.finished = time.monotonic()
         self.progress.batch_ms = int((self.progress.finished - began) * 1_000)
@@ -84,8 +86,11 @@ class StoreQuery:
                 self._sign(batch, batch_id)
                 self._commit(batch, kind, part, whole=len(parts) == 1)
             self._positions[stream] = found.end[stream]
+        if found.late_ms >= KEEP_MS - SLACK_MS:
+            self._recompute(batch)
         self._ack(found.end)
         self.progress.positions = dict(found.end)
+        self._upkeep.run(batch.sparkSession, self.commits)
 
     def _commit(self, batch: DataFrame, kind: str, part: Slice, *, whole: bool) -> None:
         column = _COLUMN[kind]
@@ -99,8 +104,24 @@ class StoreQuery:
             merges.merge_history(mine, part)
         else:
             merges.insert_new(mine, table, at, part)
+        self._count(table)
+
+    def _count(self, table: Table) -> None:
         self.commits[table.name] = self.commits.get(table.name, 0) + 1
         self.committed_ms = int(time.time() * 1_000)
+
+    def _recompute(self, batch: DataFrame) -> None:
+        """Trades that came too late for the candle query: their candles are folded anew from the lake."""
+        late = late_windows(batch.where(F.col("kind") == rows.TRADE).select("trade.*"), KEEP_MS)
+        start_us = F.unix_micros("start")
+        found = late.agg(F.min(start_us), F.max(start_us), F.collect_set("period_s")).first()
+        if found is None or found[0] is None:
+            return
+        part = Slice(found[0], found[1], tuple(sorted(found[2])))
+        reach = Slice(part.low, part.high + max(part.periods) * 1_000_000)
+        kept = batch.sparkSession.table(f"{CATALOG}.{TRADES.full_name}").where(merges.within(F.col("ts"), reach))
+        merges.merge_recomputed(candles_of(kept, late), part)
+        self._count(OHLC)
 
     def _sign(self, batch: DataFrame, batch_id: int) -> None:
         named = msgspec.json.encode(self._positions).decode()
@@ -138,8 +159,9 @@ async def bury(bus: Bus, stream: str, entries: Sequence[tuple[Entry, str]]) -> N
 def look(batch: DataFrame) -> Found:
     """One small job that says what there is to commit."""
     at = F.coalesce("trade.ts", "book.ts", "ohlc.start", "gap.from")
+    late_ms = F.unix_millis("trade.received") - F.unix_millis("trade.ts")
     seen = (
-        batch.select("kind", at.alias("at"), F.col("ohlc.period_s").alias("period_s"), "end")
+        batch.select("kind", at.alias("at"), F.col("ohlc.period_s").alias("period_s"), late_ms.alias("late_ms"), "end")
         .groupBy("kind", F.to_date("at").alias("day"))
         .agg(
             F.count("*").alias("count"),
@@ -147,6 +169,7 @@ def look(batch: DataFrame) -> Found:
             F.unix_micros(F.max("at")).alias("high"),
             F.collect_set("period_s").alias("periods"),
             F.max("end").alias("end"),
+            F.max("late_ms").alias("late_ms"),
         )
         .collect()
     )
@@ -158,6 +181,7 @@ def look(batch: DataFrame) -> Found:
         },
         msgspec.json.decode(end, type=dict[str, str]),
         sum(row["count"] for row in seen if row["kind"] == rows.BAD),
+        max((row["late_ms"] or 0 for row in seen), default=0),
     )
 
 

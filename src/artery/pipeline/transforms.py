@@ -10,6 +10,7 @@ from artery.model.periods import DERIVED, Period
 from artery.pipeline.bars import BAR
 
 KEY = ("kind", "provider", "coin", "period_s", "start_ms")
+SLACK_MS = 300_000
 VALUES = ("first", "last", "o", "h", "l", "c", "v", "n", "up_to", "at")
 
 
@@ -44,3 +45,49 @@ def _columns(periods: tuple[Period, ...]) -> tuple[list[Column], list[Column], l
         F.max("at").alias("at"),
     ]
     return spread, key, values
+
+
+def late_windows(trades: DataFrame, keep_ms: int, periods: Sequence[Period] = DERIVED) -> DataFrame:
+    """The candles that were over for about `keep_ms` (and two of their lengths) or longer when these trades came.
+
+    A few minutes less count too: a candle that is folded once more than needed stays as it is.
+    """
+    period_s = F.explode(F.array(*[F.lit(period.seconds) for period in periods])).alias("period_s")
+    length_ms = F.col("period_s").cast("long") * F.lit(1_000)
+    ts_ms, received_ms = F.unix_millis("ts"), F.unix_millis("received")
+    start_ms = ts_ms - ts_ms % length_ms
+    over_ms = received_ms - start_ms - length_ms
+    return (
+        trades.where(F.col("epoch") > 0)
+        .select("ticker", "ts", "received", period_s)
+        .where(over_ms + F.lit(SLACK_MS) >= F.greatest(F.lit(keep_ms), length_ms * F.lit(2)))
+        .select("ticker", "period_s", F.timestamp_millis(start_ms).alias("start"))
+        .distinct()
+    )
+
+
+def candles_of(trades: DataFrame, windows: DataFrame) -> DataFrame:
+    """These windows as closed rows of `ohlc`, folded from the lake's trades."""
+    place = F.struct("ts", "epoch", "seq")
+    end = F.timestamp_millis(F.unix_millis("start") + F.col("period_s").cast("long") * F.lit(1_000))
+    inside = (F.col("ts") >= F.col("start")) & (F.col("ts") < end)
+    return (
+        trades.where(F.col("epoch") > 0)
+        .join(windows.withColumnRenamed("ticker", "of"), (F.col("ticker") == F.col("of")) & inside, "inner")
+        .groupBy("ticker", "period_s", "start")
+        .agg(
+            F.min_by("price", place).alias("open"),
+            F.max("price").alias("high"),
+            F.min("price").alias("low"),
+            F.max_by("price", place).alias("close"),
+            F.sum("size").alias("volume"),
+            F.count("*").alias("trades"),
+        )
+        .select(
+            "*",
+            F.lit(True).alias("closed"),
+            F.lit(0).alias("rev"),
+            F.lit("live").alias("source"),
+            F.current_timestamp().alias("updated"),
+        )
+    )
