@@ -1,6 +1,7 @@
 """The client: one object, live events and history."""
 
 import asyncio
+import contextlib
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
@@ -14,7 +15,8 @@ import httpx
 import msgspec
 import pyarrow as pa
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidState, InvalidURI
+from websockets.frames import CloseCode
 
 from artery.client import frames
 from artery.client.frames import Event, Gap, Tracker
@@ -37,6 +39,8 @@ class Artery:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise BadInput(f"{url!r:.80} is not a gateway's address: write http://HOST:PORT")
+        if not key.isascii() or not key.isprintable() or key != key.strip() or not key:
+            raise NotAllowed("that is not a key: `artery keys create` makes one, and data/sim/key holds the local one")
         self._ws_url = f"{'wss' if parts.scheme == 'https' else 'ws'}://{parts.netloc}/v1/stream"
         self._headers = {"Authorization": f"Bearer {key}"}
         self._http = httpx.AsyncClient(
@@ -117,16 +121,28 @@ class Artery:
             raise _http_error(answer)
         return answer
 
-    def _connection(self) -> "connect":
-        return connect(
+    @contextlib.asynccontextmanager
+    async def _connection(self) -> AsyncIterator[ClientConnection]:
+        socket = await connect(
             self._ws_url,
             additional_headers=self._headers,
             max_size=FRAME_MAX_BYTES,
             compression=None,
             open_timeout=WAIT_S,
             proxy=None,
-            create_connection=ClientConnection,
         )
+        try:
+            yield socket
+        finally:
+            _leave(socket)
+
+
+def _leave(socket: ClientConnection) -> None:
+    """Say goodbye and go, without a wait: a loop that is left with `break` is closed by the garbage collector."""
+    with contextlib.suppress(InvalidState):
+        socket.protocol.send_close(CloseCode.NORMAL_CLOSURE)
+        socket.send_data()
+    socket.transport.close()
 
 
 def history(url: str, key: str, market: str, period: str = "1m", since: str | int | datetime = "1d") -> pa.Table:
