@@ -202,6 +202,22 @@ def test_a_silent_book_whose_trades_still_come_is_subscribed_anew_without_a_hole
     assert talk.asked_for("trades", "ETH") == 0
 
 
+def test_a_market_whose_trades_fall_silent_after_its_book_is_down_too() -> None:
+    talk = connected("BTC", "ETH")
+    for second in range(24):
+        talk.wait(1)
+        talk.book("BTC")
+        if second == 9:
+            talk.trade("ETH")
+            last = talk.wall_ms
+    [down] = talk.downs()
+    assert down.coins == ("ETH",)
+    assert down.from_ms == last - TIMING.margin_ms
+    talk.ack("trades", "ETH")
+    talk.book("ETH")
+    assert talk.ups() == [("ETH",)]
+
+
 def test_silent_trades_alone_mean_nothing() -> None:
     talk = connected("BTC")
     for _ in range(600):

@@ -40,6 +40,7 @@ class Session:
         self._pending: dict[Stream, float] = {}
         self._again: dict[Stream, float] = {}
         self._waits: dict[Stream, float] = {}
+        self._doubtful: set[str] = set()  # their book went silent and is not back
         self._suspects: set[str] = set()  # went silent: an acknowledgement alone does not clear them
         self._fresh: dict[str, int] = {}  # acknowledged, not announced yet
         self._fresh_since = now
@@ -113,6 +114,8 @@ class Session:
             self._ask_again(stream)
         for stream in self._liveness.stale(now):
             self._notice_stale(stream, now)
+        for coin in self._doubtful:
+            self._doubt(coin, now)
         self._ask_next()
         self._announce(now)
         if not self.verdict and self._liveness.silent(now):
@@ -176,6 +179,8 @@ class Session:
     def _heard_coin(self, event: Trade | Book, now: float, wall_ms: int) -> None:
         """The venue's own time counts: a frame that waited in a buffer vouches for its moment, not for ours."""
         coin = event.coin
+        if isinstance(event, Book):
+            self._doubtful.discard(coin)
         self._liveness.heard(Stream("trades" if isinstance(event, Trade) else "book", coin), now)
         self._good_ms[coin] = max(self._good_ms[coin], min(event.ts, wall_ms))
         if coin in self._suspects and self._liveness.expects(Stream("trades", coin)):
@@ -247,16 +252,21 @@ class Session:
         self._again[stream] = now + wait_s
 
     def _notice_stale(self, stream: Stream, now: float) -> None:
-        """A silent stream is subscribed anew; its market is down only if its trades are silent too."""
+        """A silent stream is subscribed anew; a silent book casts doubt on its market."""
         _stale.labels(self._dialect.provider, stream.kind).inc()
         self._renew(stream)
-        trades = Stream("trades", stream.coin)
-        if stream.kind != "book" or self._liveness.spoke_within(trades, self._timing.book_stale_s, now):
+        if stream.kind == "book":
+            self._doubtful.add(stream.coin)
+
+    def _doubt(self, coin: str, now: float) -> None:
+        """A market without a book is down if its trades are silent too."""
+        trades = Stream("trades", coin)
+        if not self._liveness.expects(trades) or self._liveness.spoke_within(trades, self._timing.book_stale_s, now):
             return
-        self._suspects.add(stream.coin)
-        self._fresh.pop(stream.coin, None)
+        self._suspects.add(coin)
+        self._fresh.pop(coin, None)
         cause = "the venue is silent about this market"
-        self._signals += self._roster.down(stream.coin, cause, self.good_ms(stream.coin))
+        self._signals += self._roster.down(coin, cause, self.good_ms(coin))
         self._renew(trades)
 
     def _renew(self, stream: Stream) -> None:
