@@ -21,6 +21,8 @@ from tests.servers import RedisServer
 
 BATCH = 100
 ROUNDS, BATCHES = 9, 40
+TURNS = 300
+"""Single batches in turns, where two of our own logs are compared: a stall of the disk then decides nothing."""
 SHORT, LONG = 10_000, 1_000_000
 FILL = 5_000
 FLAT = "<= 1.2"
@@ -114,7 +116,7 @@ async def flat(name: str, figure: str, small: Ours, large: Ours) -> list[Row]:
     """What an event costs at the large end, over what it costs at the small one."""
     rows = []
     for what, one, other in (("append", small.append, large.append), ("read", small.read, large.read)):
-        little, much = await interleaved(one, other, batches=BATCHES // 4)
+        little, much = await interleaved(one, other, TURNS, 1)
         rows.append(row(f"bus.{figure}.{what}.{name}", much / little, "times", FLAT))
     return rows
 
