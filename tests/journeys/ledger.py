@@ -8,9 +8,9 @@ from typing import Any
 
 import httpx
 import msgspec
-from artery.bus.open import open_bus
 
 from artery.bus.base import START, Bus
+from artery.bus.open import open_bus
 from artery.lake.reads import Lake
 from artery.model import codec, fold
 from artery.model.events import Mark, Trade
