@@ -94,6 +94,7 @@ class Venue:
 class Pipeline:
     master: str = _setting("local[2]", "Spark's master")
     trigger_ms: int = _setting(500, "time between micro-batches of the candle query")
+    slow_candle_s: float = _setting(5.0, "time between two versions of an open candle longer than a minute")
     store_s: float = _setting(10.0, "time between commits to the lake")
     slow_store_s: float = _setting(
         30.0, "time between commits of candles, books and gaps; a venue's history comes at once"

@@ -123,22 +123,23 @@ def test_groups_are_advanced_once_the_rows_are_committed(spark: House, log: Log)
 
 
 def test_newer_versions_of_a_candle_win_and_a_closed_one_needs_a_higher_revision(spark: House, log: Log) -> None:
+    cases = {
+        "NEWER": (own("NEWER", "11", at=1), own("NEWER", "12", at=2), "12"),
+        "OLDER": (own("OLDER", "11", at=2), own("OLDER", "12", at=1), "11"),
+        "CLOSED": (own("CLOSED", "11", at=2), own("CLOSED", "12", closed=True, at=1), "12"),
+        "AGAIN": (own("AGAIN", "11", closed=True, at=1), own("AGAIN", "12", closed=True, at=2), "11"),
+        "OPEN": (own("OPEN", "11", closed=True, at=1), own("OPEN", "12", rev=5, at=2), "11"),
+        "HIGHER": (own("HIGHER", "11", closed=True, at=2), own("HIGHER", "12", closed=True, rev=1, at=1), "12"),
+    }
     store = Stored(spark, log)
-    steps = [
-        (own("OHLC", "11", at=1), "11"),
-        (own("OHLC", "12", at=2), "12"),
-        (own("OHLC", "9", at=0), "12"),  # older: stays
-        (own("OHLC", "13", closed=True, at=3), "13"),
-        (own("OHLC", "14", closed=True, at=4), "13"),  # same revision: stays
-        (own("OHLC", "15", at=5), "13"),  # open after closed: stays
-        (own("OHLC", "16", closed=True, rev=1, at=6), "16"),
-    ]
-    for candle, close in steps:
-        log.append("candle", *encoded(candle))
+    for turn in (0, 1):
+        log.append("candle", *encoded(*[case[turn] for case in cases.values()]))  # type: ignore[arg-type]
         store.run()
-        found = rows_of(spark, "ohlc", "SIM:OHLC")
-        assert [row["close"] for row in found] == [Decimal(close)]
-    assert (found[0]["closed"], found[0]["rev"], found[0]["source"]) == (True, 1, "live")
+    found = {coin: rows_of(spark, "ohlc", f"SIM:{coin}") for coin in cases}
+    assert {coin: [row["close"] for row in rows] for coin, rows in found.items()} == {
+        coin: [Decimal(close)] for coin, (_, _, close) in cases.items()
+    }
+    assert [(row["closed"], row["rev"], row["source"]) for row in found["HIGHER"]] == [(True, 1, "live")]
 
 
 def test_of_one_batch_only_the_newest_version_is_written(spark: House, log: Log) -> None:
@@ -206,33 +207,22 @@ def test_at_most_one_book_a_second_and_market_is_kept(spark: House, log: Log) ->
     assert found == [(BASE + 900) / 1_000, (BASE + 1_000) / 1_000]
 
 
-def test_a_trade_that_comes_too_late_for_the_candle_query_corrects_its_candle_in_the_lake(
-    spark: House, log: Log
-) -> None:
+def test_a_trade_too_late_for_the_candle_query_corrects_our_candle_but_not_the_venues(spark: House, log: Log) -> None:
     store = Stored(spark, log)
-    on_time = trade(1, BASE + 10, px="10", coin="LATE")
-    log.append("trade", *encoded(on_time))
+    log.append("trade", *encoded(trade(1, BASE + 10, coin="LATE")))
     log.append("candle", *encoded(own("LATE", "10", closed=True)))
-    store.run()
-    late = msgspec.structs.replace(trade(2, BASE + 20, px="15", sz="2", coin="LATE"), event_ts=BASE + 2 * 3_600_000)
-    log.append("trade", *encoded(late))
-    store.run()
-    found = {row["period_s"]: row for row in rows_of(spark, "ohlc", "SIM:LATE")}
-    minute = found[60]
-    assert (minute["close"], minute["volume"], minute["trades"]) == (Decimal(15), Decimal(3), 2)
-    assert (minute["closed"], minute["rev"], minute["source"]) == (True, 1, "live")
-    assert 86_400 not in found, "the day is not over"
-
-
-def test_a_late_trade_does_not_override_the_venues_candle(spark: House, log: Log) -> None:
-    store = Stored(spark, log)
     log.append("history", page(own("WORD", "20", closed=True)))
     store.run()
-    late = msgspec.structs.replace(trade(2, BASE + 20, px="15", coin="WORD"), event_ts=BASE + 2 * 3_600_000)
-    log.append("trade", *encoded(late))
+    for coin in ("LATE", "WORD"):
+        late = trade(2, BASE + 20, px="15", sz="2", coin=coin)
+        log.append("trade", *encoded(msgspec.structs.replace(late, event_ts=BASE + 2 * 3_600_000)))
     store.run()
-    minute = next(row for row in rows_of(spark, "ohlc", "SIM:WORD") if row["period_s"] == 60)
-    assert (minute["close"], minute["rev"]) == (Decimal(20), 0)
+    ours = {row["period_s"]: row for row in rows_of(spark, "ohlc", "SIM:LATE")}
+    assert (ours[60]["close"], ours[60]["volume"], ours[60]["trades"]) == (Decimal(15), Decimal(3), 2)
+    assert (ours[60]["closed"], ours[60]["rev"], ours[60]["source"]) == (True, 1, "live")
+    assert 86_400 not in ours, "the day is not over"
+    theirs = {row["period_s"]: row for row in rows_of(spark, "ohlc", "SIM:WORD")}
+    assert (theirs[60]["close"], theirs[60]["rev"]) == (Decimal(20), 0)
 
 
 def test_upkeep_changes_no_row_and_keeps_the_positions(spark: House, log: Log) -> None:

@@ -45,7 +45,7 @@ class Running:
         self._epoch = epoch
         self._calls = Calls(asyncio.get_running_loop())
         self._reader = open_reader(settings.bus_url(), settings.bus.base)
-        self._book = CandleBook(epoch)
+        self._book = CandleBook(epoch, slow_ms=int(settings.pipeline.slow_candle_s * 1_000))
         self._fast: FastQuery | None = None
         self._storage: StoreQuery | None = None
         self._queries: dict[str, Any] = {}

@@ -44,6 +44,7 @@ def configuration(settings: Settings) -> dict[str, str]:
         "spark.ui.retainedStages": "20",
         "spark.ui.retainedTasks": "100",
         "spark.sql.ui.retainedExecutions": "5",
+        "spark.sql.ui.explainMode": "simple",
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": f"file://{_HERE / 'pools.xml'}",
         "spark.sql.session.timeZone": "UTC",
