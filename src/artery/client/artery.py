@@ -64,12 +64,15 @@ class Artery:
         pause_s, connected = FIRST_PAUSE_S, False
         while True:
             try:
-                async with self._connection() as socket:
-                    connected, pause_s = True, FIRST_PAUSE_S
+                socket = await self._connect()
+                connected, pause_s = True, FIRST_PAUSE_S
+                try:
                     await socket.send(frames.subscribe(wanted, types, tracker.since() or start), text=True)
-                    async for raw in socket:
-                        for item in tracker.take(msgspec.json.decode(raw)):
+                    while True:
+                        for item in tracker.take(msgspec.json.decode(await socket.recv())):
                             yield item
+                finally:
+                    _leave(socket)
             except ConnectionClosed as closed:
                 _refuse_if_final(closed)
             except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as error:
@@ -121,9 +124,8 @@ class Artery:
             raise _http_error(answer)
         return answer
 
-    @contextlib.asynccontextmanager
-    async def _connection(self) -> AsyncIterator[ClientConnection]:
-        socket = await connect(
+    async def _connect(self) -> ClientConnection:
+        return await connect(
             self._ws_url,
             additional_headers=self._headers,
             max_size=FRAME_MAX_BYTES,
@@ -131,10 +133,6 @@ class Artery:
             open_timeout=WAIT_S,
             proxy=None,
         )
-        try:
-            yield socket
-        finally:
-            _leave(socket)
 
 
 def _leave(socket: ClientConnection) -> None:
