@@ -5,7 +5,7 @@ import pytest
 from artery.errors import PositionLost
 from artery.model import codec
 from artery.model.events import Clock, Mark
-from artery.pipeline.offsets import capped, first_readable, plan_fast, plan_store, span
+from artery.pipeline.offsets import Turns, capped, first_readable, plan_fast, plan_store, span
 from tests.pipeline.logs import ListReader
 
 START = {"trade": "0", "feed": "0", "history": "0"}
@@ -73,15 +73,17 @@ def test_a_log_that_was_replaced_is_reported_not_waited_for() -> None:
         capped(ListReader({"trade": numbered(3)}), "trade", "50", "3", 10)
 
 
-def test_slow_streams_wait_for_their_turn() -> None:
-    reader = ListReader({"trade": numbered(5), "book": numbered(3), "candle": numbered(4)})
-    assert plan_store(reader, STORE, 100, slow=False) == STORE | {"trade": "5"}
-    assert plan_store(reader, STORE, 100, slow=True) == STORE | {"trade": "5", "book": "3", "candle": "4"}
+def test_streams_wait_for_their_turn_but_a_venues_history_does_not() -> None:
+    reader = ListReader({"trade": numbered(5), "book": numbered(3), "candle": numbered(4), "history": numbered(1)})
+    assert plan_store(reader, STORE, 100, ()) == STORE | {"history": "1"}
+    assert plan_store(reader, STORE, 100, ("trade",)) == STORE | {"trade": "5", "history": "1"}
+    everything = plan_store(reader, STORE, 100, ("trade", "book", "candle", "feed"))
+    assert everything == STORE | {"trade": "5", "book": "3", "candle": "4", "history": "1"}
 
 
-def test_a_venues_history_does_not_wait() -> None:
-    reader = ListReader({"candle": numbered(4), "history": numbered(1)})
-    assert plan_store(reader, STORE, 100, slow=False) == STORE | {"candle": "4", "history": "1"}
+def test_trades_have_their_turn_every_few_seconds_and_the_others_with_every_third() -> None:
+    turns = Turns(10.0, 30.0)
+    assert [len(turns.due(now)) for now in (0, 1, 9, 10, 20, 29, 30, 31, 41)] == [4, 0, 0, 1, 1, 0, 4, 0, 1]
 
 
 def test_reading_goes_on_from_where_a_trimmed_log_begins() -> None:

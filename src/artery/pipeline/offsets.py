@@ -1,6 +1,6 @@
 """How far a micro-batch reaches in each stream. Pure planning over a reader of the bus."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from artery.bus.base import START, place
 from artery.bus.reader import BusReader
@@ -13,7 +13,7 @@ Offsets = dict[str, str]
 
 FAST = ("trade", "feed", "history")
 STORE = ("trade", "book", "candle", "feed", "history")
-SLOW = ("book", "candle", "feed", "history")
+SLOW = ("book", "candle", "feed")
 """Streams whose tables the store query writes less often, so that files stay few."""
 
 FEED_MAX = 10_000
@@ -37,17 +37,34 @@ def plan_fast(reader: BusReader, start: Offsets, trades_max: int) -> Offsets:
     }
 
 
-def plan_store(reader: BusReader, start: Offsets, trades_max: int, *, slow: bool) -> Offsets:
-    """The end of the next batch for the lake; the slow streams stay where they are, unless it is their turn."""
-    heads = {stream: reader.head(stream) for stream in STORE}
-    slow = slow or place(heads["history"]) > place(start["history"])
+def plan_store(reader: BusReader, start: Offsets, trades_max: int, due: Collection[str]) -> Offsets:
+    """The end of the next batch for the lake: streams that are not due stay where they are, history never waits."""
     limits = {"trade": trades_max, "history": HISTORY_MAX}
     return {
-        stream: capped(reader, stream, start[stream], head, limits.get(stream, trades_max // 2))
-        if slow or stream not in SLOW
+        stream: capped(reader, stream, start[stream], reader.head(stream), limits.get(stream, trades_max // 2))
+        if stream in due or stream == "history"
         else start[stream]
-        for stream, head in heads.items()
+        for stream in STORE
     }
+
+
+class Turns:
+    """When which streams are due for the lake: trades every `store_s`, the slow ones with them every `slow_s`."""
+
+    def __init__(self, store_s: float, slow_s: float) -> None:
+        self._store_s = store_s
+        self._slow_s = slow_s
+        self._store_at = self._slow_at = float("-inf")
+
+    def due(self, now: float) -> tuple[str, ...]:
+        """The streams whose turn it is at this time on the monotonic clock; their next turn counts from here."""
+        if now - self._store_at < self._store_s:
+            return ()
+        self._store_at = now
+        if now - self._slow_at < self._slow_s:
+            return ("trade",)
+        self._slow_at = now
+        return ("trade", *SLOW)
 
 
 def capped(reader: BusReader, stream: str, after: str, head: str, limit: int) -> str:

@@ -10,6 +10,8 @@ from artery.settings import Settings
 
 _CHECKPOINT_MS = 60_000
 """Spark's own log of offsets is never read again, so it is written seldom: each write forks a process."""
+_LOOK_MS = 1_000
+"""How often the store query looks whether something is due."""
 
 
 def start_query(
@@ -17,7 +19,7 @@ def start_query(
 ) -> Any:
     """A streaming query that hands every micro-batch of the source to `on_batch`, in the pool of its own name."""
     spark.sparkContext.setLocalProperty("spark.scheduler.pool", name)
-    wait_ms = settings.pipeline.trigger_ms if name == "fast" else int(settings.pipeline.store_s * 1_000)
+    wait_ms = settings.pipeline.trigger_ms if name == "fast" else _LOOK_MS
     return (
         spark.readStream.format(source)
         .option("artery", options.text())

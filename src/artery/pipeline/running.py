@@ -127,6 +127,7 @@ class Running:
             self._settings.bus.base,
             start,
             trades_max=made.batch_max,
+            store_s=made.store_s,
             slow_s=made.slow_store_s,
             book_ms=max(1, int(made.book_s * 1_000)),
         )

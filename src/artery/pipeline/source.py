@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from artery.bus.base import place
 from artery.bus.reader import BusReader, open_reader
 from artery.pipeline import bars, rows
-from artery.pipeline.offsets import Offsets, plan_fast, plan_store, span
+from artery.pipeline.offsets import Offsets, Turns, plan_fast, plan_store, span
 
 READER = lru_cache(maxsize=4)(open_reader)
 """A worker process is used for many batches, and keeps its connection to the bus."""
@@ -27,6 +27,7 @@ class Options(msgspec.Struct, frozen=True):
     base: str
     start: Offsets
     trades_max: int = 100_000
+    store_s: float = 0.0
     slow_s: float = 0.0
     book_ms: int = 1_000
 
@@ -104,14 +105,10 @@ class RowsReader(_Reader):
 
     def __init__(self, options: Options) -> None:
         super().__init__(options)
-        self._slow_at = 0.0
+        self._turns = Turns(options.store_s, options.slow_s)
 
     def _plan(self, bus: BusReader, start: Offsets) -> Offsets:
-        now = time.monotonic()
-        end = plan_store(bus, start, self._options.trades_max, slow=now - self._slow_at >= self._options.slow_s)
-        if end["candle"] != start["candle"]:
-            self._slow_at = now
-        return end
+        return plan_store(bus, start, self._options.trades_max, self._turns.due(time.monotonic()))
 
     def _read(self, bus: BusReader, part: Span) -> pa.RecordBatch:
         found = rows.Rows(self._options.book_ms)
