@@ -114,6 +114,11 @@ class Gateway:
 
 
 @dataclass(frozen=True, slots=True)
+class Crash:
+    point: str = _setting("", "for tests: the point at which this process kills itself (see crash.py)")
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All of it, frozen; made once at start and handed down."""
 
@@ -128,6 +133,7 @@ class Settings:
     venue: Venue = Venue()
     pipeline: Pipeline = Pipeline()
     gateway: Gateway = Gateway()
+    crash: Crash = Crash()
 
     @property
     def simulated(self) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
+from artery import crash
 from artery.bus.base import START, Bus, Entry
 from artery.errors import ArteryError, BadEvent, PositionLost
 from artery.telemetry import counter, logger
@@ -151,7 +152,9 @@ class _Consumer:
         self._retry_at = retry_at if self._retry_at is None else min(retry_at, self._retry_at)
 
     async def _give_up(self, entry: Entry, reason: str) -> None:
+        crash.point("bus.refused")
         await self._bus.dead_letter(self._stream, self._group, entry, reason)
+        crash.point("bus.buried")
         _dead.labels(self._stream, self._group).inc()
         _log.warning("gave an entry up", stream=self._stream, group=self._group, id=entry.id, error=reason)
 
@@ -159,6 +162,7 @@ class _Consumer:
         if done:
             ids = list(done)
             done.clear()
+            crash.point("bus.handled")
             await self._bus.ack(self._stream, self._group, ids)
 
     async def _pause(self, before: int) -> None:

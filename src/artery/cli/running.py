@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from artery import crash
 from artery.cli import show
 from artery.cli.environment import has_desktop, running, settings_now, with_live
 from artery.telemetry import set_up_logs
@@ -74,7 +75,7 @@ def open_(json: Json = False) -> None:
 
 
 def run(
-    service: Annotated[str, typer.Argument(help="sim, serve or pipeline.")],
+    service: Annotated[str, typer.Argument(help="serve (ingest and gateway), ingest, gateway, pipeline or sim.")],
     json: Annotated[bool, typer.Option("--json", help="Write log lines as JSON.")] = False,
 ) -> None:
     """Run one service in this process."""
@@ -82,6 +83,7 @@ def run(
 
     settings = settings_now()
     set_up_logs(settings.log.level, as_json=json or settings.log.json)
+    crash.arm(settings.crash.point)
     services.run(service, settings)
 
 

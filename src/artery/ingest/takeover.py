@@ -5,6 +5,7 @@ from functools import partial
 
 import msgspec
 
+from artery import crash
 from artery.bus.base import Entry
 from artery.errors import ArteryError
 from artery.ingest.dedup import Seen
@@ -44,6 +45,7 @@ async def take_over(parts: Parts, epoch: int, coins: Sequence[str], cause: str) 
     """Fence, then read: what is read is then all that older leaders will ever have written."""
     for stream in FENCED_STREAMS:
         await persist(partial(parts.bus.append, stream, [], writer=parts.provider, epoch=epoch), "fencing on the bus")
+    crash.point("ingest.fenced")
     return await persist(partial(_read, parts, coins, cause), "reading the bus")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from artery import crash
 from artery.errors import Unavailable
 from artery.ingest import metrics
 from artery.ingest.intake import Intake
@@ -113,6 +114,7 @@ class Writer:
         positions = await self._appender.append(stream, entries)
         if stream == "trade":
             self._up_to = positions[-1]
+        crash.point("ingest.appended")
         await self._publish(events, entries)
 
     async def _publish(self, events: Sequence[Trade | Book | Mids], entries: Sequence[dict[str, str]]) -> None:

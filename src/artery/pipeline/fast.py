@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from artery import crash
 from artery.bus.base import START, Bus
 from artery.model import codec
 from artery.pipeline import saved
@@ -62,6 +63,7 @@ class FastQuery:
                     lambda: self._bus.append("candle", entries, writer=WRITER, epoch=self._epoch), "appending candles"
                 )
                 self.candle_position = ids[-1]
+                crash.point("pipeline.appended")
             self.progress.positions = end
             if batch.venue or began - self._saved_at >= SAVE_S:
                 self._save()

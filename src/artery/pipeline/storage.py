@@ -9,6 +9,7 @@ import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from artery import crash
 from artery.bus.base import Bus, Entry, place
 from artery.errors import BadEvent
 from artery.lake.places import BATCH, POSITIONS, QUERY
@@ -88,6 +89,7 @@ class StoreQuery:
             self._positions[stream] = found.end[stream]
         if found.late_ms >= KEEP_MS - SLACK_MS:
             self._recompute(batch)
+        crash.point("pipeline.committed")
         self._ack(found.end)
         self.progress.positions = dict(found.end)
         self._upkeep.run(batch.sparkSession, self.commits)

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+from artery import crash
 from artery.errors import TooMuch, Unavailable
 from artery.store.sqlite_file import primary, translate
 
@@ -140,6 +141,7 @@ class Writer(Reader):
             connection.execute("BEGIN IMMEDIATE")
             outcomes = [_write(connection, job) for job in jobs] if len(jobs) > 1 else [_write_alone(connection, *jobs)]
             if connection.in_transaction:
+                crash.point("sqlite.commit")
                 connection.execute("COMMIT")
             return outcomes
         except sqlite3.Error as error:

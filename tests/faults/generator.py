@@ -1,0 +1,76 @@
+"""A process that appends events with ids of their own and records which were acknowledged.
+
+`python -m tests.faults.generator JOB`; SIGTERM ends it after the append under way.
+"""
+
+import asyncio
+import random
+import signal
+import sys
+
+import msgspec
+
+from artery import crash
+from artery.bus.open import open_bus
+from artery.errors import ArteryError
+from tests.faults.records import Line, Record
+
+AGAIN_S = 0.05
+
+
+class Job(msgspec.Struct):
+    """What to append, where, and where to record it; `count` of 0 goes on until told to stop."""
+
+    url: str
+    base: str
+    stream: str
+    writer: str
+    file: str
+    seed: int = 0
+    epoch: int = 0
+    count: int = 0
+    batch_max: int = 20
+    every_ms: int = 10
+    pad_bytes: int = 300
+    crash: str = ""
+
+
+def entry(job: Job, number: int, pad: str) -> dict[str, str]:
+    return {
+        "t": "FAULT",
+        "provider": job.writer,
+        "coin": "BTC",
+        "id": f"{job.writer}-{number}",
+        "epoch": str(job.epoch),
+        "pad": pad,
+    }
+
+
+async def main(job: Job) -> None:
+    dice, record, stop = random.Random(job.seed), Record(job.file), asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    crash.arm(job.crash)
+    bus = open_bus(job.url, job.base)
+    number = 0
+    while not stop.is_set() and (not job.count or number < job.count):
+        size = dice.randint(1, job.batch_max)
+        size = min(size, job.count - number) if job.count else size
+        entries = [entry(job, number + n, "x" * dice.randint(0, job.pad_bytes)) for n in range(1, size + 1)]
+        number += size
+        ids = [each["id"] for each in entries]
+        record.say(Line(sent=ids))
+        try:
+            positions = await bus.append(job.stream, entries, writer=job.writer, epoch=job.epoch)
+            assert len(positions) == len(ids)
+            record.say(Line(acked=ids))
+            await asyncio.sleep(job.every_ms / 1_000)
+        except ArteryError as error:
+            record.say(Line(error=f"{error.code}: {error}") if error.temporary else Line(refused=ids))
+            if not error.temporary:
+                break
+            await asyncio.sleep(AGAIN_S)
+    await bus.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(msgspec.json.decode(sys.argv[1], type=Job)))
