@@ -24,17 +24,67 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x61rtery/wire/artery.proto\x12\tartery.v1\"\x83\x01\n\x07OHLCRow\x12\x10\n\x08start_ms\x18\x01 \x01(\x03\x12\x0c\n\x04open\x18\x02 \x01(\t\x12\x0c\n\x04high\x18\x03 \x01(\t\x12\x0b\n\x03low\x18\x04 \x01(\t\x12\r\n\x05\x63lose\x18\x05 \x01(\t\x12\x0e\n\x06volume\x18\x06 \x01(\t\x12\x0e\n\x06trades\x18\x07 \x01(\x03\x12\x0e\n\x06\x63losed\x18\x08 \x01(\x08\"\xeb\x01\n\tOHLCBatch\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x0e\n\x06ticker\x18\x03 \x01(\t\x12\x10\n\x08period_s\x18\x04 \x01(\x05\x12\x0c\n\x04page\x18\x05 \x01(\x05\x12\x0c\n\x04last\x18\x06 \x01(\x08\x12+\n\x06status\x18\x07 \x01(\x0e\x32\x1b.artery.v1.OHLCBatch.Status\x12\r\n\x05\x65rror\x18\x08 \x01(\t\x12 \n\x04rows\x18\t \x03(\x0b\x32\x12.artery.v1.OHLCRow\"\x1b\n\x06Status\x12\x06\n\x02OK\x10\x00\x12\t\n\x05\x45RROR\x10\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18\x61rtery/wire/artery.proto\x12\tartery.v1\"\x83\x01\n\x07OHLCRow\x12\x10\n\x08start_ms\x18\x01 \x01(\x03\x12\x0c\n\x04open\x18\x02 \x01(\t\x12\x0c\n\x04high\x18\x03 \x01(\t\x12\x0b\n\x03low\x18\x04 \x01(\t\x12\r\n\x05\x63lose\x18\x05 \x01(\t\x12\x0e\n\x06volume\x18\x06 \x01(\t\x12\x0e\n\x06trades\x18\x07 \x01(\x03\x12\x0e\n\x06\x63losed\x18\x08 \x01(\x08\"\xa1\x02\n\tOHLCBatch\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x0e\n\x06ticker\x18\x03 \x01(\t\x12\x10\n\x08period_s\x18\x04 \x01(\x05\x12\x0c\n\x04page\x18\x05 \x01(\x05\x12\x0c\n\x04last\x18\x06 \x01(\x08\x12+\n\x06status\x18\x07 \x01(\x0e\x32\x1b.artery.v1.OHLCBatch.Status\x12\r\n\x05\x65rror\x18\x08 \x01(\t\x12 \n\x04rows\x18\t \x03(\x0b\x32\x12.artery.v1.OHLCRow\x12\x10\n\x08start_ms\x18\n \x01(\x03\x12\x0e\n\x06\x65nd_ms\x18\x0b \x01(\x03\x12\x12\n\nrows_total\x18\x0c \x01(\x03\"\x1b\n\x06Status\x12\x06\n\x02OK\x10\x00\x12\t\n\x05\x45RROR\x10\x01\"\xc1\x03\n\x0b\x44\x61taRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12)\n\x04type\x18\x02 \x01(\x0e\x32\x1b.artery.v1.DataRequest.Type\x12\x0e\n\x06ticker\x18\x03 \x01(\t\x12\x35\n\nhistorical\x18\x04 \x01(\x0b\x32!.artery.v1.DataRequest.Historical\x12\x31\n\x08realtime\x18\x05 \x01(\x0b\x32\x1f.artery.v1.DataRequest.Realtime\x12\x11\n\tclient_id\x18\x06 \x01(\t\x1aO\n\nHistorical\x12\x10\n\x08start_ms\x18\x01 \x01(\x03\x12\x0e\n\x06\x65nd_ms\x18\x02 \x01(\x03\x12\x10\n\x08period_s\x18\x03 \x01(\x05\x12\r\n\x05limit\x18\x04 \x01(\x05\x1aN\n\x08Realtime\x12\x15\n\rinclude_ticks\x18\x01 \x01(\x08\x12\x14\n\x0cinclude_ohlc\x18\x02 \x01(\x08\x12\x15\n\rohlc_period_s\x18\x03 \x03(\x05\"E\n\x04Type\x12\x14\n\x10TYPE_UNSPECIFIED\x10\x00\x12\x13\n\x0fHISTORICAL_OHLC\x10\x01\x12\x12\n\x0eREALTIME_TICKS\x10\x02\"\xda\x01\n\x0fIngestorControl\x12\x31\n\x06\x61\x63tion\x18\x01 \x01(\x0e\x32!.artery.v1.IngestorControl.Action\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x12\n\ngeneration\x18\x03 \x01(\x03\x12\x0e\n\x06\x63onfig\x18\x04 \x01(\t\"\\\n\x06\x41\x63tion\x12\x16\n\x12\x41\x43TION_UNSPECIFIED\x10\x00\x12\n\n\x06\x43\x41NCEL\x10\x01\x12\x0c\n\x08SHUTDOWN\x10\x02\x12\x11\n\rCONFIG_UPDATE\x10\x03\x12\r\n\tHEARTBEAT\x10\x04\"~\n\x04Tick\x12\x0e\n\x06ticker\x18\x01 \x01(\t\x12\r\n\x05ts_ms\x18\x02 \x01(\x03\x12\x10\n\x08trade_id\x18\x03 \x01(\t\x12\r\n\x05price\x18\x04 \x01(\t\x12\x0c\n\x04size\x18\x05 \x01(\t\x12\x0c\n\x04side\x18\x06 \x01(\t\x12\r\n\x05\x65poch\x18\x07 \x01(\x03\x12\x0b\n\x03seq\x18\x08 \x01(\x03\"\xcb\x01\n\x04OHLC\x12\x0e\n\x06ticker\x18\x01 \x01(\t\x12\x10\n\x08period_s\x18\x02 \x01(\x05\x12\x10\n\x08start_ms\x18\x03 \x01(\x03\x12\x0c\n\x04open\x18\x04 \x01(\t\x12\x0c\n\x04high\x18\x05 \x01(\t\x12\x0b\n\x03low\x18\x06 \x01(\t\x12\r\n\x05\x63lose\x18\x07 \x01(\t\x12\x0e\n\x06volume\x18\x08 \x01(\t\x12\x0e\n\x06trades\x18\t \x01(\x03\x12\x0e\n\x06\x63losed\x18\n \x01(\x08\x12\x0b\n\x03rev\x18\x0b \x01(\x05\x12\r\n\x05\x65poch\x18\x0c \x01(\x03\x12\x0b\n\x03seq\x18\r \x01(\x03\"\x9e\x01\n\x06Market\x12\x0e\n\x06ticker\x18\x01 \x01(\t\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\x0e\n\x06market\x18\x03 \x01(\t\x12\x0c\n\x04\x62\x61se\x18\x04 \x01(\t\x12\r\n\x05quote\x18\x05 \x01(\t\x12\x11\n\ttick_size\x18\x06 \x01(\t\x12\x11\n\tsize_step\x18\x07 \x01(\t\x12\x0e\n\x06status\x18\x08 \x01(\t\x12\x0f\n\x07version\x18\t \x01(\x03\"\x83\x02\n\x11\x43\x45PTriggerRequest\x12\x12\n\ntrigger_id\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x0f\n\x07user_id\x18\x03 \x01(\t\x12\x0e\n\x06ticker\x18\x04 \x01(\t\x12\x0c\n\x04rule\x18\x05 \x01(\t\x12\x37\n\x08priority\x18\x06 \x01(\x0e\x32%.artery.v1.CEPTriggerRequest.Priority\x12\x12\n\ncooldown_s\x18\x07 \x01(\x05\x12\x12\n\nexpires_ms\x18\x08 \x01(\x03\"7\n\x08Priority\x12\x11\n\rINFORMATIONAL\x10\x00\x12\n\n\x06NORMAL\x10\x01\x12\x0c\n\x08\x43RITICAL\x10\x02\"V\n\rCEPTriggerAck\x12\x12\n\ntrigger_id\x18\x01 \x01(\t\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x08\x12\r\n\x05\x65rror\x18\x03 \x01(\t\x12\x10\n\x08position\x18\x04 \x01(\x05\"\xb8\x01\n\x0f\x43\x45PTriggerEvent\x12\x12\n\ntrigger_id\x18\x01 \x01(\t\x12\x0e\n\x06ticker\x18\x02 \x01(\t\x12\r\n\x05\x61t_ms\x18\x03 \x01(\x03\x12\x36\n\x06values\x18\x04 \x03(\x0b\x32&.artery.v1.CEPTriggerEvent.ValuesEntry\x12\x0b\n\x03seq\x18\x05 \x01(\x03\x1a-\n\x0bValuesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\x93\x01\n\x17SubmitHistoricalRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x0e\n\x06ticker\x18\x03 \x01(\t\x12\x10\n\x08start_ms\x18\x04 \x01(\x03\x12\x0e\n\x06\x65nd_ms\x18\x05 \x01(\x03\x12\x10\n\x08period_s\x18\x06 \x01(\x05\x12\r\n\x05limit\x18\x07 \x01(\x05\"\xde\x01\n\x0eSubmitResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x30\n\x06status\x18\x02 \x01(\x0e\x32 .artery.v1.SubmitResponse.Status\x12\x1a\n\x12notification_topic\x18\x03 \x01(\t\x12\r\n\x05\x65rror\x18\x04 \x01(\t\"[\n\x06Status\x12\x16\n\x12STATUS_UNSPECIFIED\x10\x00\x12\x0c\n\x08\x41\x43\x43\x45PTED\x10\x01\x12\r\n\tDUPLICATE\x10\x02\x12\x0f\n\x0bNO_INGESTOR\x10\x03\x12\x0b\n\x07INVALID\x10\x04\"\xc3\x02\n\x18HistoryReadyNotification\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\x11\n\tclient_id\x18\x02 \x01(\t\x12\x0e\n\x06ticker\x18\x03 \x01(\t\x12\x10\n\x08period_s\x18\x04 \x01(\x05\x12\x10\n\x08start_ms\x18\x05 \x01(\x03\x12\x0e\n\x06\x65nd_ms\x18\x06 \x01(\x03\x12:\n\x06status\x18\x07 \x01(\x0e\x32*.artery.v1.HistoryReadyNotification.Status\x12\x0c\n\x04rows\x18\x08 \x01(\x03\x12\x13\n\x0bsnapshot_id\x18\t \x01(\x03\x12\r\n\x05\x65rror\x18\n \x01(\t\"N\n\x06Status\x12\x16\n\x12STATUS_UNSPECIFIED\x10\x00\x12\t\n\x05READY\x10\x01\x12\x0b\n\x07PARTIAL\x10\x02\x12\t\n\x05\x45MPTY\x10\x03\x12\t\n\x05\x45RROR\x10\x04\"^\n\x15SymbolMetadataUpdated\x12\x13\n\x0bsnapshot_id\x18\x01 \x01(\x03\x12\x10\n\x08provider\x18\x02 \x01(\t\x12\r\n\x05\x63ount\x18\x03 \x01(\x05\x12\x0f\n\x07version\x18\x04 \x01(\x03\"5\n\x15SubscriptionConfirmed\x12\r\n\x05topic\x18\x01 \x01(\t\x12\r\n\x05\x61t_ms\x18\x02 \x01(\x03\"#\n\rStatusRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\"\xa6\x02\n\x0eStatusResponse\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12.\n\x05state\x18\x02 \x01(\x0e\x32\x1f.artery.v1.StatusResponse.State\x12\x10\n\x08progress\x18\x03 \x01(\x05\x12\x0c\n\x04rows\x18\x04 \x01(\x03\x12\r\n\x05pages\x18\x05 \x01(\x05\x12\x34\n\x07outcome\x18\x06 \x01(\x0b\x32#.artery.v1.HistoryReadyNotification\x12\r\n\x05\x65rror\x18\x07 \x01(\t\"\\\n\x05State\x12\x15\n\x11STATE_UNSPECIFIED\x10\x00\x12\x0b\n\x07UNKNOWN\x10\x01\x12\n\n\x06QUEUED\x10\x02\x12\x0c\n\x08\x46\x45TCHING\x10\x03\x12\x0b\n\x07STORING\x10\x04\x12\x08\n\x04\x44ONE\x10\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'artery.wire.artery_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_CEPTRIGGEREVENT_VALUESENTRY']._loaded_options = None
+  _globals['_CEPTRIGGEREVENT_VALUESENTRY']._serialized_options = b'8\001'
   _globals['_OHLCROW']._serialized_start=40
   _globals['_OHLCROW']._serialized_end=171
   _globals['_OHLCBATCH']._serialized_start=174
-  _globals['_OHLCBATCH']._serialized_end=409
-  _globals['_OHLCBATCH_STATUS']._serialized_start=382
-  _globals['_OHLCBATCH_STATUS']._serialized_end=409
+  _globals['_OHLCBATCH']._serialized_end=463
+  _globals['_OHLCBATCH_STATUS']._serialized_start=436
+  _globals['_OHLCBATCH_STATUS']._serialized_end=463
+  _globals['_DATAREQUEST']._serialized_start=466
+  _globals['_DATAREQUEST']._serialized_end=915
+  _globals['_DATAREQUEST_HISTORICAL']._serialized_start=685
+  _globals['_DATAREQUEST_HISTORICAL']._serialized_end=764
+  _globals['_DATAREQUEST_REALTIME']._serialized_start=766
+  _globals['_DATAREQUEST_REALTIME']._serialized_end=844
+  _globals['_DATAREQUEST_TYPE']._serialized_start=846
+  _globals['_DATAREQUEST_TYPE']._serialized_end=915
+  _globals['_INGESTORCONTROL']._serialized_start=918
+  _globals['_INGESTORCONTROL']._serialized_end=1136
+  _globals['_INGESTORCONTROL_ACTION']._serialized_start=1044
+  _globals['_INGESTORCONTROL_ACTION']._serialized_end=1136
+  _globals['_TICK']._serialized_start=1138
+  _globals['_TICK']._serialized_end=1264
+  _globals['_OHLC']._serialized_start=1267
+  _globals['_OHLC']._serialized_end=1470
+  _globals['_MARKET']._serialized_start=1473
+  _globals['_MARKET']._serialized_end=1631
+  _globals['_CEPTRIGGERREQUEST']._serialized_start=1634
+  _globals['_CEPTRIGGERREQUEST']._serialized_end=1893
+  _globals['_CEPTRIGGERREQUEST_PRIORITY']._serialized_start=1838
+  _globals['_CEPTRIGGERREQUEST_PRIORITY']._serialized_end=1893
+  _globals['_CEPTRIGGERACK']._serialized_start=1895
+  _globals['_CEPTRIGGERACK']._serialized_end=1981
+  _globals['_CEPTRIGGEREVENT']._serialized_start=1984
+  _globals['_CEPTRIGGEREVENT']._serialized_end=2168
+  _globals['_CEPTRIGGEREVENT_VALUESENTRY']._serialized_start=2123
+  _globals['_CEPTRIGGEREVENT_VALUESENTRY']._serialized_end=2168
+  _globals['_SUBMITHISTORICALREQUEST']._serialized_start=2171
+  _globals['_SUBMITHISTORICALREQUEST']._serialized_end=2318
+  _globals['_SUBMITRESPONSE']._serialized_start=2321
+  _globals['_SUBMITRESPONSE']._serialized_end=2543
+  _globals['_SUBMITRESPONSE_STATUS']._serialized_start=2452
+  _globals['_SUBMITRESPONSE_STATUS']._serialized_end=2543
+  _globals['_HISTORYREADYNOTIFICATION']._serialized_start=2546
+  _globals['_HISTORYREADYNOTIFICATION']._serialized_end=2869
+  _globals['_HISTORYREADYNOTIFICATION_STATUS']._serialized_start=2791
+  _globals['_HISTORYREADYNOTIFICATION_STATUS']._serialized_end=2869
+  _globals['_SYMBOLMETADATAUPDATED']._serialized_start=2871
+  _globals['_SYMBOLMETADATAUPDATED']._serialized_end=2965
+  _globals['_SUBSCRIPTIONCONFIRMED']._serialized_start=2967
+  _globals['_SUBSCRIPTIONCONFIRMED']._serialized_end=3020
+  _globals['_STATUSREQUEST']._serialized_start=3022
+  _globals['_STATUSREQUEST']._serialized_end=3057
+  _globals['_STATUSRESPONSE']._serialized_start=3060
+  _globals['_STATUSRESPONSE']._serialized_end=3354
+  _globals['_STATUSRESPONSE_STATE']._serialized_start=3262
+  _globals['_STATUSRESPONSE_STATE']._serialized_end=3354
 # @@protoc_insertion_point(module_scope)
