@@ -20,7 +20,7 @@ test: ## set up what is missing and run every check and every test
 	@scripts/setup test
 	@$(MAKE) --no-print-directory style
 	cd web && npm test
-	@scripts/pytest tests
+	@scripts/lanes
 
 check: ## format, lint, types, import rules and the pure tests, in less than a minute
 	@scripts/setup test

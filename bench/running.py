@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -38,14 +38,19 @@ class Running:
         return [top, *top.children(recursive=True)]
 
     def memory_mib(self) -> float:
-        return sum(process.memory_full_info().pss for process in self.processes()) / 2**20
+        """Proportional set size of all of them; one that ends while it is looked at has none."""
+        total = 0.0
+        for process in self.processes():
+            with suppress(psutil.NoSuchProcess):
+                total += process.memory_full_info().pss
+        return total / 2**20
 
     def cpu_s(self) -> float:
         """Seconds of processor time so far, of ended children too."""
         total = 0.0
         for process in self.processes():
-            times = process.cpu_times()
-            total += times.user + times.system
+            with suppress(psutil.NoSuchProcess):
+                total += sum(process.cpu_times()[:4])  # own user and system time, then that of children that ended
         return total
 
     async def until_open(self) -> None:
