@@ -1,14 +1,19 @@
 """What happens while a key is being verified, and what happens to bytes that are no protocol at all."""
 
 import asyncio
+import gc
 import random
+import weakref
 from base64 import b64encode
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
+from artery.gateway import keys
 from artery.gateway.access import Access, Credential
 from artery.gateway.grants import Grant
+from artery.gateway.protocol import TASKS
 from tests.gateway.made import BTC, trade
 from tests.gateway.running import Running, hear, say, subscribe, until
 from tests.gateway.test_stream import closed
@@ -59,17 +64,39 @@ async def test_too_many_early_frames_end_the_connection(running: Running, held: 
     await until(lambda: not running.gateway.sessions.everyone())
 
 
+def session_tasks() -> list[str]:
+    """The tasks that work for one connection; the gateway's own, and a client's, are none of them."""
+    return [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith(TASKS)]
+
+
 async def test_going_away_during_verification_leaves_nothing_behind(running: Running, held: Slowly) -> None:
+    sessions = running.gateway.sessions
+    left: list[weakref.ref[Any]] = []
     for _ in range(5):
         async with running.connect() as socket:
             await say(socket, type="subscribe", id="1", channels=[BTC])
-            await until(lambda: running.gateway.sessions.unverified == 1)
+            await until(lambda: sessions.unverified == 1)
+            assert len(session_tasks()) == 1
+            left += [weakref.ref(connection) for connection in sessions.everyone()]
             socket.transport.abort()
-        await until(lambda: running.gateway.sessions.unverified == 0)
+        await until(lambda: not sessions.everyone() and not session_tasks())
     held.go.set()
-    await until(lambda: running.gateway.sessions.live == 0 and running.gateway.hub.subscribers(BTC) == 0)
+    await until(lambda: gc.collect() >= 0 and not any(connection() for connection in left))
+    assert (sessions.live, sessions.unverified, running.gateway.hub.subscribers(BTC)) == (0, 0, 0)
+    assert len(left) == 5
+
+
+async def test_a_key_revoked_during_verification_lets_nobody_in(running: Running, held: Slowly) -> None:
+    key, text = await keys.make_key(running.store, "ann", ["stream"])
+    async with running.connect(additional_headers=running.bearer(text)) as socket:
+        await say(socket, type="subscribe", id="1", channels=[BTC])
+        await until(lambda: running.gateway.sessions.unverified == 1)
+        await keys.revoke(running.store, key.id)
+        held.go.set()
+        code, said = await closed(socket)
+    assert (code, [frame["code"] for frame in said]) == (4500, ["unauthenticated"])
+    await until(lambda: not running.gateway.sessions.everyone() and not session_tasks())
     assert running.gateway.hub.subscribers(BTC) == 0
-    assert running.gateway.sessions.live == 0
 
 
 async def upgraded(running: Running) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -33,6 +33,8 @@ from artery.gateway.session import (
 from artery.gateway.sessions import Replaying, Sessions
 from artery.telemetry import logger
 
+TASKS = "gateway session"
+"""How the names of all tasks begin that work for one connection and must end with it."""
 _CHUNK_BYTES = 64 * 1024
 _PONG = 0x8A
 
@@ -179,7 +181,8 @@ class StreamProtocol(asyncio.Protocol):
             return
         self.session = Session(self._sessions.channels, self._sessions.limits, self._sessions.now().s)
         self._sessions.add(self)
-        self._verifying = self._loop.create_task(self._verify(handshake.shown(request, self._sessions.cookie_name)))
+        shown = handshake.shown(request, self._sessions.cookie_name)
+        self._verifying = self._loop.create_task(self._verify(shown), name=f"{TASKS} verification")
 
     async def _verify(self, shown: Credential) -> None:
         session = self.session
