@@ -4,6 +4,7 @@ ArteryError
 ├── BadInput            the caller's mistake; saying it again will not help
 │   ├── BadEvent        an event that the codec refuses
 │   ├── BadSetting      a setting that is unknown or cannot be used
+│   ├── NotFound        something named that is not there
 │   └── UnknownChannel  a channel or market that nothing serves
 ├── NotAllowed          no key or a wrong key
 │   └── ForbiddenScope  a key without the scope that is needed
@@ -37,6 +38,10 @@ class BadSetting(BadInput):
     code = "bad_setting"
 
 
+class NotFound(BadInput):
+    code = "not_found"
+
+
 class UnknownChannel(BadInput):
     code = "unknown_channel"
 
@@ -50,8 +55,14 @@ class ForbiddenScope(NotAllowed):
 
 
 class TooMuch(ArteryError):
+    """`wait_s` is how long to wait before the same is worth trying again."""
+
     code = "rate_limited"
     temporary = True
+
+    def __init__(self, message: str, wait_s: float = 1.0) -> None:
+        super().__init__(message)
+        self.wait_s = wait_s
 
 
 class Fenced(ArteryError):

@@ -106,11 +106,38 @@ class Pipeline:
 
 
 @dataclass(frozen=True, slots=True)
+class Engine:
+    workers: bool = _setting(True, "off computes no indicators in this process")
+    pace_ms: int = _setting(500, "time between two rounds of the indicator engine, at least")
+    save_s: float = _setting(5.0, "time between two saves of the engine's sums of trades; what it read is acked then")
+
+
+@dataclass(frozen=True, slots=True)
 class Gateway:
     host: str = _setting("127.0.0.1", "address that HTTP and WebSocket listen on")
     port: int = _setting(8080, "port of HTTP and WebSocket; 0 takes a free one")
     origins: tuple[str, ...] = _setting((), "further Origins whose pages may connect, separated by commas")
     hosts: tuple[str, ...] = _setting((), "further Host names that the gateway answers to, separated by commas")
+    requests_per_s: float = _setting(
+        100.0, "HTTP requests a second of one key, in bursts of four times as many; 0: any"
+    )
+    strangers_per_s: float = _setting(
+        20.0, "requests a second without a valid key from one address, in bursts of four times as many; 0: any"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Relay:
+    on: bool = _setting(True, "off starts no relay under `artery up`")
+    host: str = _setting("127.0.0.1", "address that the relay's ZeroMQ sockets listen on")
+    request_port: int = _setting(5559, "port for clients' requests; 0 takes a free one, as for the next four")
+    work_port: int = _setting(5555, "port where ingestors hear of work")
+    control_port: int = _setting(5556, "port where ingestors are told what to do")
+    processor_port: int = _setting(5557, "port where processors send what they have made")
+    client_port: int = _setting(5558, "port where clients subscribe")
+    processors: tuple[str, ...] = _setting(
+        (), "addresses of processors (tcp://host:5557) that the relay connects to, instead of listening for them"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +159,9 @@ class Settings:
     sim: Sim = Sim()
     venue: Venue = Venue()
     pipeline: Pipeline = Pipeline()
+    engine: Engine = Engine()
     gateway: Gateway = Gateway()
+    relay: Relay = Relay()
     crash: Crash = Crash()
 
     @property

@@ -20,7 +20,6 @@ DRIVERS = {
     "redis": {"bus", "live", "store"},
     "confluent_kafka": {"bus", "pipeline"},
     "sqlite3": {"bus", "store"},
-    "fastapi": {"gateway"},
     "starlette": {"gateway"},
     "uvicorn": {"gateway"},
     "typer": {"cli"},

@@ -1,13 +1,13 @@
 """The log as people look at it: its streams, its groups, its dead letters."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import msgspec
 
-from artery.bus.base import CAPS, DEAD, START, Bus, Entry, StreamState
-from artery.bus.letters import ABOUT
+from artery.bus.base import CAPS, START, Bus, StreamState
+from artery.bus.dead import letter_rows
 from artery.bus.open import open_bus
 from artery.errors import BadInput, PositionLost, Unavailable
 from artery.store.sqlite_file import MEMORY, file_of
@@ -15,8 +15,6 @@ from artery.store.sqlite_file import MEMORY, file_of
 HOUR_MS = 3_600_000
 RATE_S = 60
 HOURS_LEAST = 24
-LETTERS_MAX = 10_000
-PAGE = 1_000
 
 
 class StreamRow(msgspec.Struct, frozen=True):
@@ -48,20 +46,6 @@ class GroupRow(msgspec.Struct, frozen=True):
     oldest_pending: str
     oldest_pending_ms: int
     """When the oldest of these was appended; 0 if there is none, or it has been trimmed."""
-
-
-class LetterRow(msgspec.Struct, frozen=True):
-    """A dead letter: which entry was given up, by whom and why."""
-
-    id: str
-    at_ms: int
-    stream: str
-    entry: str
-    group: str
-    error: str
-    tries: str
-    requeued: bool
-    fields: dict[str, str]
 
 
 @asynccontextmanager
@@ -142,35 +126,6 @@ async def group_rows(bus: Bus) -> list[GroupRow]:
             ms = (await bus.when(state.name, [oldest]))[0] if oldest else 0
             rows.append(GroupRow(state.name, group.name, group.lag, group.pending, group.last, oldest, ms))
     return rows
-
-
-async def letter_rows(bus: Bus, limit: int, *, every: bool = False) -> list[LetterRow]:
-    """The newest dead letters, newest first; those that were requeued only if `every` one is wanted."""
-    rows: list[LetterRow] = []
-    before = ""
-    while len(rows) < min(limit, LETTERS_MAX):
-        page = await bus.read_back(DEAD, PAGE, before)
-        if not page:
-            break
-        rows += await _letters(bus, page, every)
-        before = page[-1].id
-    return rows[: min(limit, LETTERS_MAX)]
-
-
-async def _letters(bus: Bus, page: Sequence[Entry], every: bool) -> list[LetterRow]:
-    ids = [entry.id for entry in page]
-    requeued, times = await bus.requeued(ids), await bus.when(DEAD, ids)
-    return [
-        _letter(entry, ms, entry.id in requeued)
-        for entry, ms in zip(page, times, strict=True)
-        if every or entry.id not in requeued
-    ]
-
-
-def _letter(entry: Entry, ms: int, requeued: bool) -> LetterRow:
-    stream, position, group, error, tries = (entry.fields.get(name, "") for name in ABOUT)
-    held = {name: value for name, value in entry.fields.items() if name not in ABOUT}
-    return LetterRow(entry.id, ms, stream, position, group, error, tries, requeued, held)
 
 
 class Requeued(msgspec.Struct, frozen=True):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from artery.bus.base import Entry
-from artery.errors import BadInput
+from artery.errors import BadInput, NotFound
 
 ERROR_MAX = 1_000
 ABOUT = ("stream", "id", "group", "error", "tries")
@@ -21,9 +21,9 @@ def about(stream: str, group: str, entry: Entry, error: str) -> dict[str, str]:
 
 
 def stream_of(dead_id: str, letter: Mapping[str, str] | None) -> str:
-    """The stream that a letter came from, or `BadInput` if there is no such letter."""
+    """The stream that a letter came from, or `NotFound` if there is no such letter."""
     if not letter:
-        raise BadInput(f"there is no dead letter {dead_id!r:.40}: `artery bus dead` lists them")
+        raise NotFound(f"there is no dead letter {dead_id!r:.40}: `artery bus dead` lists them")
     if "stream" not in letter:
         raise BadInput(f"the dead letter {dead_id} does not say which stream it came from: it cannot be requeued")
     return letter["stream"]

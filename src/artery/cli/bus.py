@@ -73,7 +73,7 @@ def dead(
     json: Json = False,
 ) -> None:
     """List entries that were given up, and why."""
-    from artery.app.bus_view import letter_rows
+    from artery.bus.dead import letter_rows
     from artery.cli.bus_lines import LETTER_COLUMNS, letter_cells
 
     rows = _on_the_bus(url, lambda bus: letter_rows(bus, limit, every=every))
@@ -93,7 +93,8 @@ def requeue(
     json: Json = False,
 ) -> None:
     """Append given-up entries to their streams again."""
-    from artery.app.bus_view import LETTERS_MAX, Requeued, requeue_all
+    from artery.app.bus_view import Requeued, requeue_all
+    from artery.bus.dead import LETTERS_MAX
 
     if bool(dead_id) == every:
         raise BadInput("say which letter to requeue, or --all")

@@ -4,8 +4,9 @@ import msgspec
 
 from artery.app.bus_copy import CopiedStream
 from artery.app.bus_entries import Missing, Seen
-from artery.app.bus_view import GroupRow, LetterRow, StreamRow
+from artery.app.bus_view import GroupRow, StreamRow
 from artery.bus.base import Entry
+from artery.bus.dead import LetterRow
 from artery.cli.lines import line_of
 from artery.cli.moments import iso_text, time_text
 from artery.client.bus import decode_stream_event

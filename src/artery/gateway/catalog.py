@@ -18,7 +18,7 @@ FEEDS = "artery:feed:"
 _FOREIGN_MAX = 10_000
 
 
-class _Market(msgspec.Struct, frozen=True):
+class Market(msgspec.Struct, frozen=True):
     """A market's metadata as ingest has put it into the store."""
 
     provider: str
@@ -38,7 +38,7 @@ class Catalog:
         self._store = store
         self._hub = hub
         self._markets = {
-            (self._provider, coin): _Market(self._provider, coin, base=coin) for coin in settings.ingest.markets
+            (self._provider, coin): Market(self._provider, coin, base=coin) for coin in settings.ingest.markets
         }
         self._channels: set[str] = set()
         self._index()
@@ -56,7 +56,7 @@ class Catalog:
         """Take up the markets that ingest has found."""
         for _, raw in await self._store.scan(MARKETS):
             try:
-                market = msgspec.json.decode(raw, type=_Market)
+                market = msgspec.json.decode(raw, type=Market)
             except msgspec.MsgspecError:
                 continue
             self._markets[market.provider, market.coin] = market
@@ -65,8 +65,12 @@ class Catalog:
     def see(self, provider: str, coin: str) -> None:
         """A foreign producer's market is known once it was seen."""
         if provider == EXTERNAL and (provider, coin) not in self._markets and len(self._markets) < _FOREIGN_MAX:
-            self._markets[provider, coin] = _Market(provider, coin, base=coin)
+            self._markets[provider, coin] = Market(provider, coin, base=coin)
             self._index()
+
+    def markets(self) -> Iterable[Market]:
+        """Every market, in the order of the settings, then as they were found."""
+        return self._markets.values()
 
     def market_rows(self) -> list[dict[str, Any]]:
         """The rows of `/v1/markets`, in the order of the settings, then by name."""
@@ -77,7 +81,7 @@ class Catalog:
         states = dict(await self._store.scan(FEEDS))
         return [_provider(name, states.get(FEEDS + name)) for name in dict.fromkeys(name for name, _ in self._markets)]
 
-    def _row(self, market: _Market) -> dict[str, Any]:
+    def _row(self, market: Market) -> dict[str, Any]:
         channel = str(Channel(market.provider, market.coin))
         return {
             "provider": market.provider,

@@ -21,3 +21,4 @@ class Grant(msgspec.Struct, frozen=True):
     user: str
     scopes: frozenset[str]
     source: str
+    expires_ms: int | None = None

@@ -6,6 +6,7 @@ from collections.abc import MutableMapping
 from typing import Any
 
 from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from artery.gateway import metrics
@@ -15,6 +16,15 @@ from artery.gateway.limits import HttpLimits
 from artery.telemetry import logger
 
 _READS = ("GET", "HEAD", "OPTIONS")
+_CROSS = {
+    b"access-control-expose-headers": "Artery-Next, Retry-After, X-Request-Id",
+    b"cross-origin-resource-policy": "cross-origin",
+}
+_PREFLIGHT = {
+    "Access-Control-Allow-Methods": "GET, POST, PATCH, DELETE",
+    "Access-Control-Allow-Headers": "Authorization, Content-Type",
+    "Access-Control-Max-Age": "600",
+}
 _log = logger("gateway")
 
 
@@ -34,6 +44,8 @@ class Guard:
         refused = self._refusal(call)
         if refused is not None:
             await call.refuse(*refused)
+        elif call.scope["method"] == "OPTIONS" and call.header(b"access-control-request-method"):
+            await Response(status_code=204, headers=_PREFLIGHT)(scope, receive, call.send)
         else:
             await self._serve(call)
         route = _route(scope)
@@ -44,10 +56,15 @@ class Guard:
         host = call.header(b"host")
         if not self._door.host_allowed(host):
             return 403, "this gateway does not answer to that Host; ART_GATEWAY_HOSTS names further ones"
-        if call.scope["method"] not in _READS:
-            origin = call.header(b"origin") or None
-            if not self._door.origin_allowed(origin, host) or call.header(b"sec-fetch-site") == "cross-site":
-                return 403, "pages of that Origin may not do this"
+        origin = call.header(b"origin")
+        allowed = self._door.origin_allowed(origin or None, host)
+        call.origin = origin if allowed else ""
+        preflight = call.scope["method"] == "OPTIONS" and bool(call.header(b"access-control-request-method"))
+        changes = call.scope["method"] not in _READS
+        if (changes or preflight) and not allowed:
+            return 403, "pages of that Origin may not do this; ART_GATEWAY_ORIGINS names further ones"
+        if changes and not origin and call.header(b"sec-fetch-site") == "cross-site":
+            return 403, "pages of other sites may not do this"
         length = call.header(b"content-length")
         if length.isdigit() and int(length) > self._limits.body_bytes:
             return 413, f"a request may have {self._limits.body_bytes} bytes"
@@ -73,6 +90,8 @@ class _Call:
         self.scope = scope
         self.scope.setdefault("state", {})["request_id"] = self.id
         self.status = 0
+        self.origin = ""
+        """The page's Origin, if pages of it may ask and read the answer."""
         self._receive = receive
         self._send = send
         self._left_bytes = limits.body_bytes
@@ -112,6 +131,8 @@ class _Call:
             b"cache-control": "no-store",
             b"content-security-policy": _policy(host),
         }
+        if self.origin:
+            usual |= {b"access-control-allow-origin": self.origin, b"vary": "Origin", **_CROSS}
         headers = list(message.get("headers", []))
         present = {name.lower() for name, _ in headers}
         headers += [(name, text.encode("latin-1")) for name, text in usual.items() if name not in present]

@@ -6,6 +6,8 @@ import msgspec
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What one connection, and all of them together, may take."""
 
+    flush_events: int = 128
+    flush_s: float = 0.004
     queue_events: int = 256
     queue_bytes: int = 1024 * 1024
     control_frames: int = 64
@@ -24,7 +26,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     restart_spread_s: float = 2.0
     replay_bytes: int = 64 * 1024 * 1024
     replay_pause_bytes: int = 256 * 1024
-    recheck_s: float = 2.0
+    recheck_s: float = 1.0
+    recheck_all_s: float = 30.0
 
 
 class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import errno
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,19 +10,23 @@ from typing import Any, cast
 import uvicorn
 
 from artery.bus.base import Bus
-from artery.errors import ArteryError, CannotStart, Unavailable
+from artery.errors import ArteryError, Unavailable
 from artery.gateway import http, keys
 from artery.gateway.access import Access
 from artery.gateway.catalog import Catalog
 from artery.gateway.door import Door
+from artery.gateway.endings import Endings
 from artery.gateway.heads import BoundedHttp
 from artery.gateway.history import History, LakeReads
 from artery.gateway.hub import Hub
+from artery.gateway.intake import intake
 from artery.gateway.limits import LIMITS, Limits
+from artery.gateway.listening import listening
+from artery.gateway.parts import Parts
 from artery.gateway.protocol import StreamProtocol
+from artery.gateway.rates import Rates
 from artery.gateway.recent import Recent
 from artery.gateway.replay import Replay
-from artery.gateway.routes import Parts
 from artery.gateway.session import Watch
 from artery.gateway.sessions import Connection, Sessions
 from artery.gateway.tails import Tails
@@ -32,10 +35,10 @@ from artery.settings import Settings
 from artery.store.base import Store
 from artery.telemetry import logger
 
-_PIECE = 128
 _CATALOG_S = 2.0
 _LEAVE_STEP_S = 0.1
 _STOP_S = 3
+_BURST_S = 4.0
 
 _log = logger("gateway")
 
@@ -84,7 +87,7 @@ class Gateway:
         recent = Recent()
         self.history = History(recent, lake, bus)
         self._tails = Tails(bus, lake, self.hub, self._catalog, recent)
-        access = Access(store)
+        access = Access(store, strangers=_rates(settings.gateway.strangers_per_s))
         door = Door(settings.gateway.host, settings.gateway.hosts, settings.gateway.origins)
         cookie_name = f"artery_session_{provider}"  # cookies know no ports: each venue's gateway has its own
         self.sessions = Sessions(
@@ -96,16 +99,18 @@ class Gateway:
             limits=limits,
             replay=self._replay,
         )
+        self._endings = Endings(access, self.sessions, every_s=limits.recheck_all_s)
         parts = Parts(
-            bus,
-            store,
-            access,
-            self._catalog,
-            self.history,
-            self._tails,
-            provider,
-            settings.stream.workers,
-            cookie_name,
+            bus=bus,
+            store=store,
+            access=access,
+            catalog=self._catalog,
+            history=self.history,
+            tails=self._tails,
+            provider=provider,
+            workers=settings.stream.workers,
+            cookie_name=cookie_name,
+            per_key=_rates(settings.gateway.requests_per_s),
         )
         self._app = http.make_app(parts, door, static)
 
@@ -166,11 +171,7 @@ class Gateway:
             serving.cancel()
 
     async def _live(self, subscription: Subscription) -> None:
-        """Hand what pub/sub brings to the hub, in pieces, so that a flood does not hold up what clients say."""
-        async for messages in subscription:
-            for at in range(0, len(messages), _PIECE):
-                self.hub.accept(messages[at : at + _PIECE])
-                await asyncio.sleep(0)
+        await intake(subscription, self.hub.accept, self._limits)
         raise Unavailable("pub/sub has ended under the gateway: start it again")
 
     async def _sweep(self) -> None:
@@ -181,10 +182,7 @@ class Gateway:
     async def _recheck(self) -> None:
         while True:
             await asyncio.sleep(self._limits.recheck_s)
-            try:
-                await self.sessions.recheck()
-            except ArteryError as error:
-                _log.warning("keys could not be checked again", error=str(error))
+            await self._endings.look()
 
     async def _follow_catalog(self, subscription: Subscription) -> None:
         while True:
@@ -226,30 +224,6 @@ class _Server(uvicorn.Server):
         yield
 
 
-@contextlib.contextmanager
-def listening(host: str, port: int) -> Iterator[socket.socket]:
-    """A socket that listens, or `CannotStart` in one sentence; nothing else has been started by then."""
-    try:
-        family, kind, proto, _, address = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, proto)
-    except (OSError, UnicodeError) as error:
-        raise CannotStart(f"{host!r:.80} is not an address to listen on; set ART_GATEWAY_HOST") from error
-    with listener:
-        try:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-            listener.listen(2_048)
-            listener.setblocking(False)
-        except OSError as error:
-            raise CannotStart(_why(host, port, error)) from error
-        yield listener
-
-
-def _why(host: str, port: int, error: OSError) -> str:
-    if error.errno == errno.EADDRINUSE:
-        return f"port {port} is taken: stop what uses it, or set ART_GATEWAY_PORT to another one (0 takes a free one)"
-    if error.errno == errno.EACCES:
-        return f"port {port} may not be used by this user: set ART_GATEWAY_PORT to one above 1023"
-    return f"{host}:{port} cannot be listened on ({error.strerror}): set ART_GATEWAY_HOST and ART_GATEWAY_PORT"
+def _rates(per_s: float) -> Rates:
+    """So many a second of one name, and bursts of what four seconds would allow."""
+    return Rates(per_s, _BURST_S * per_s)
