@@ -1,0 +1,1 @@
+"""ZeroMQ: the well-known place where clients, ingestors and processors meet."""

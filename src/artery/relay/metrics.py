@@ -1,0 +1,13 @@
+"""What the relay counts."""
+
+from artery.telemetry import counter, gauge, histogram
+
+ASKED = counter("relay_requests", "Requests that were answered, by type and outcome", "type", "outcome")
+REFUSED = counter("relay_messages_refused", "Messages that could not be read, by socket and reason", "socket", "reason")
+UNANSWERED = counter("relay_answers_undelivered", "Answers whose peer was gone or did not keep up")
+CONFIRMED = counter("relay_subscriptions_confirmed", "Subscriptions that were confirmed on their topic")
+TOPICS = gauge("relay_topics", "Topics that someone is subscribed to")
+INGESTORS = gauge("relay_work_subscriptions", "Subscriptions of ingestors to work")
+ANSWER_S = histogram(
+    "relay_answer_seconds", "Time from a request to its answer", buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.5, 2)
+)

@@ -1,0 +1,133 @@
+"""A client's request for history: onto the bus before the answer, each id once; and what has become of it."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from artery.bus.base import Bus
+from artery.errors import ArteryError, BadInput
+from artery.relay import asking
+from artery.relay.markets import check_ticker
+from artery.relay.work import Control, WorkQueue
+from artery.settings import Settings
+from artery.store.base import Store
+from artery.wire import requests
+from artery.wire.artery_pb2 import (
+    DataRequest,
+    HistoryReadyNotification,
+    IngestorControl,
+    StatusRequest,
+    StatusResponse,
+    SubmitHistoricalRequest,
+    SubmitResponse,
+)
+from artery.wire.requests import Record
+
+STUCK_MS = 5_000
+"""A request that stayed new for so long was never appended: its relay died in between."""
+_STATES = {
+    "new": StatusResponse.QUEUED,
+    "queued": StatusResponse.QUEUED,
+    "fetching": StatusResponse.FETCHING,
+    "storing": StatusResponse.STORING,
+    "done": StatusResponse.DONE,
+}
+Announce = Callable[[str, HistoryReadyNotification], None]
+
+
+class Desk:
+    """Answers requests. It keeps nothing: what must be remembered is on the bus or in the store."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        bus: Bus,
+        store: Store,
+        work: WorkQueue,
+        control: Control,
+        announce: Announce,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._settings = settings
+        self._bus = bus
+        self._store = store
+        self._work = work
+        self._control = control
+        self._announce = announce
+        self._now_ms = now_ms
+
+    async def submit(self, asked: SubmitHistoricalRequest) -> SubmitResponse:
+        """Accepted once it is on the bus; any other outcome has a reason."""
+        try:
+            request = asking.work_of(asked, self._now_ms())
+            exchange = await check_ticker(self._settings, self._store, asked.ticker)
+            return await self._accept(request, exchange)
+        except BadInput as error:
+            return SubmitResponse(request_id=asked.request_id, status=SubmitResponse.INVALID, error=str(error))
+
+    async def status(self, asked: StatusRequest) -> StatusResponse:
+        """What has become of a request."""
+        record = requests.read_record(await self._store.get(requests.key(asked.request_id)))
+        if record is None:
+            error = "no such request: it was never accepted, or is older than a week"
+            return StatusResponse(request_id=asked.request_id, state=StatusResponse.UNKNOWN, error=error)
+        return StatusResponse(
+            request_id=asked.request_id,
+            state=_STATES[record.state],
+            progress=record.progress,
+            rows=record.rows,
+            pages=record.pages,
+            outcome=record.notification if record.outcome else None,
+        )
+
+    async def cancel(self, asked: IngestorControl) -> StatusResponse:
+        """Have a request left off; its outcome is announced as of any other."""
+        status = await self.status(StatusRequest(request_id=asked.request_id))
+        if status.state in (StatusResponse.QUEUED, StatusResponse.FETCHING):
+            self._control.cancel(asked.request_id)
+        return status
+
+    async def _accept(self, request: DataRequest, exchange: str) -> SubmitResponse:
+        old = requests.read_record(await self._store.get(requests.key(request.request_id)))
+        if old is not None:
+            return await self._again(request, exchange, old)
+        if not await self._work.has_ingestor(exchange):
+            error = f"no ingestor of {exchange} is connected; nothing was kept, ask again later"
+            return _response(request, SubmitResponse.NO_INGESTOR, error)
+        record = Record(requests.text(request), since_ms=self._now_ms())
+        value = requests.write_record(record)
+        if not await self._store.put_if_absent(requests.key(request.request_id), value, requests.TTL_S):
+            return _response(request, SubmitResponse.DUPLICATE)
+        await self._append(request, exchange, record)
+        return _response(request, SubmitResponse.ACCEPTED)
+
+    async def _again(self, request: DataRequest, exchange: str, old: Record) -> SubmitResponse:
+        if not asking.same(request, old.request):
+            raise BadInput(f"request_id {request.request_id} was used for another request: take a new one")
+        if old.state == "done":
+            for topic in requests.topics_of(request.request_id, request.client_id):
+                self._announce(topic, old.notification)
+        elif old.state == "new" and self._now_ms() - old.since_ms > STUCK_MS:
+            await self._append(old.request, exchange, old)
+        elif old.state == "queued":
+            self._work.wake(exchange, old.request)
+        return _response(request, SubmitResponse.DUPLICATE)
+
+    async def _append(self, request: DataRequest, exchange: str, record: Record) -> None:
+        """The bus first, then the store's word for it, then the wake-up."""
+        key, before = requests.key(request.request_id), requests.write_record(record)
+        try:
+            await self._bus.append("request", [requests.encode(request, event_ts=self._now_ms())])
+        except ArteryError:
+            await self._store.compare_and_set(key, before, None)
+            raise
+        queued = msgspec.structs.replace(record, state="queued", since_ms=self._now_ms())
+        # An ingestor that was quicker has the last word.
+        await self._store.compare_and_set(key, before, requests.write_record(queued), requests.TTL_S)
+        self._work.wake(exchange, request)
+
+
+def _response(request: DataRequest, status: "SubmitResponse.Status", error: str = "") -> SubmitResponse:
+    kept = status != SubmitResponse.NO_INGESTOR
+    topic = requests.topics_of(request.request_id, request.client_id)[0] if kept else ""
+    return SubmitResponse(request_id=request.request_id, status=status, notification_topic=topic, error=error)

@@ -1,0 +1,141 @@
+"""ZeroMQ sockets, set up safely in one place: bounded queues, frames and waits, and heartbeats on every connection."""
+
+import asyncio
+import ipaddress
+from asyncio import Future
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+import zmq
+import zmq.asyncio
+
+from artery.errors import CannotStart, Unavailable
+from artery.wire.envelope import FRAME_MAX
+
+QUEUE_MAX = 10_000
+"""Messages that may wait for a peer; past it the newest are dropped (or refused, where someone waits for an answer)."""
+HEARTBEAT_MS = 5_000
+SILENCE_MS = 15_000
+RECONNECT_MS, RECONNECT_MAX_MS = 100, 2_000
+HANDSHAKE_MS = 5_000
+_NOT_NOW = (zmq.EAGAIN, zmq.EHOSTUNREACH, zmq.ENOTSUP)
+
+Kind = zmq.SocketType
+
+
+class Context:
+    """What sockets are made from; closing it closes them all, without a wait for what is unsent."""
+
+    def __init__(self) -> None:
+        self.driver = zmq.asyncio.Context()
+        self._sockets: list[Socket] = []
+
+    def socket(self, kind: Kind, *, queue_max: int = QUEUE_MAX, frame_max: int = FRAME_MAX) -> "Socket":
+        made = Socket(prepare(self.driver.socket(kind), queue_max=queue_max, frame_max=frame_max))
+        self._sockets.append(made)
+        return made
+
+    async def close(self) -> None:
+        """Sockets are closed by the loop that owns them; the rest may have to wait for other threads."""
+        for socket in self._sockets:
+            socket.close()
+        await asyncio.to_thread(self.driver.term)
+
+
+class Socket:
+    """A socket of an event loop: receiving waits, sending never does."""
+
+    def __init__(self, driver: "zmq.asyncio.Socket") -> None:
+        self._driver = driver
+        self._connected: set[str] = set()
+
+    def option(self, option: int, value: int | bytes) -> None:
+        self._driver.setsockopt(option, value)
+
+    def bind(self, url: str, setting: str) -> str:
+        """Listen, and return where; `CannotStart` names the setting that gives another place."""
+        return bind(self._driver, url, setting)
+
+    def connect(self, urls: Iterable[str]) -> None:
+        """Be connected to exactly these, from now on; each connection is kept up by itself."""
+        wanted = set(urls)
+        for url in self._connected - wanted:
+            self._driver.disconnect(url)
+        for url in wanted - self._connected:
+            try:
+                self._driver.connect(url)
+            except zmq.ZMQError as error:
+                raise Unavailable(f"{url!r:.80} cannot be connected to: {error}") from error
+        self._connected = wanted
+
+    def subscribe(self, topic: str) -> None:
+        self._driver.setsockopt(zmq.SUBSCRIBE, topic.encode())
+
+    def unsubscribe(self, topic: str) -> None:
+        self._driver.setsockopt(zmq.UNSUBSCRIBE, topic.encode())
+
+    async def receive(self) -> list[bytes]:
+        """The frames of the next message."""
+        try:
+            return await self._driver.recv_multipart()
+        except zmq.ZMQError as error:
+            raise Unavailable(f"the socket was closed: {error}") from error
+
+    def receive_now(self) -> list[bytes] | None:
+        """The frames of a message that is there already."""
+        waiting = cast(Future[list[bytes]], self._driver.recv_multipart(flags=zmq.NOBLOCK))
+        error = waiting.exception()
+        return None if error else waiting.result()
+
+    def send(self, frames: Sequence[bytes]) -> bool:
+        """Send, or say that the peer is gone or does not keep up."""
+        sent = cast(Future[object], self._driver.send_multipart(frames, flags=zmq.NOBLOCK))
+        error = sent.exception()
+        if isinstance(error, zmq.ZMQError) and error.errno in _NOT_NOW:
+            return False
+        if error:
+            raise Unavailable(f"the socket cannot send: {error}") from error
+        return True
+
+    def close(self) -> None:
+        self._driver.close(linger=0)
+
+
+def prepare(driver: Any, *, queue_max: int = QUEUE_MAX, frame_max: int = FRAME_MAX) -> Any:
+    """Give a socket its limits, before it is bound or connected."""
+    driver.linger = 0
+    driver.sndhwm = driver.rcvhwm = queue_max
+    driver.maxmsgsize = frame_max
+    driver.setsockopt(zmq.HEARTBEAT_IVL, HEARTBEAT_MS)
+    driver.setsockopt(zmq.HEARTBEAT_TIMEOUT, SILENCE_MS)
+    driver.setsockopt(zmq.HEARTBEAT_TTL, SILENCE_MS)
+    driver.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MS)
+    driver.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)
+    driver.setsockopt(zmq.RECONNECT_IVL_MAX, RECONNECT_MAX_MS)
+    return driver
+
+
+def bind(driver: Any, url: str, setting: str) -> str:
+    """Listen on a URL and return it with the port that was taken; `CannotStart` if it cannot be had."""
+    try:
+        driver.bind(url)
+    except zmq.ZMQError as error:
+        why = "taken" if error.errno == zmq.EADDRINUSE else f"not to be had ({error})"
+        raise CannotStart(f"{url} is {why}; stop what uses it, or set {setting} to another") from error
+    return str(driver.getsockopt(zmq.LAST_ENDPOINT).decode().rstrip("\0"))
+
+
+def tcp(host: str, port: int) -> str:
+    """The URL of a port; 0 takes a free one."""
+    place = f"[{host}]" if ":" in host else host
+    return f"tcp://{place}:{port or '*'}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

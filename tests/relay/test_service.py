@@ -1,0 +1,90 @@
+"""The relay's life: ports that are taken, addresses that are open to all, and coming back."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+import zmq
+import zmq.asyncio
+
+from artery.bus.open import open_bus
+from artery.errors import BadSetting
+from artery.relay import service
+from artery.settings import Settings
+from artery.store.open import open_store
+from artery.wire import relays
+from artery.wire.artery_pb2 import StatusRequest
+from tests.relay.conftest import FREE, House, Peer, relay, until
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
+def test_an_address_that_others_can_reach_is_refused(host: str) -> None:
+    with pytest.raises(BadSetting, match="open to all"):
+        service.check(Settings().with_(relay={"host": host}))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.8.8.8"])
+def test_loopback_needs_nothing(host: str) -> None:
+    service.check(Settings().with_(relay={"host": host}))
+    assert relays.PREFIX == "artery:relay:"
+
+
+async def test_a_taken_port_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "AGAIN_S", 0.05)
+    monkeypatch.setattr(service, "AGAIN_MOST_S", 0.05)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        settings = Settings().with_(data={"dir": str(tmp_path)}, relay=FREE | {"client_port": port})
+        settings.folder.mkdir()
+        bus, store = open_bus(settings.bus_url()), open_store(settings.store_url())
+        found: list[relays.Relay] = []
+        task = asyncio.create_task(service.run_relay(settings, bus, store, found.append))
+        await asyncio.sleep(0.2)
+        assert not found
+        assert not task.done()
+
+    async def there() -> bool:
+        return bool(found)
+
+    await until(there, "the relay takes the port once it is free")
+    assert found[0].clients.endswith(f":{port}")
+    task.cancel()
+    await asyncio.wait({task})
+    await bus.close()
+    await store.close()
+
+
+async def test_a_relay_says_where_it_is_and_no_longer_once_it_stops(house: House) -> None:
+    async def known() -> list[relays.Relay]:
+        return relays.decode(await house.store.scan(relays.PREFIX))
+
+    assert await until(known, "the store knows the relay") == [house.where]
+    async with relay(house.settings, house.bus, house.store) as second:
+
+        async def both() -> bool:
+            return set(await known()) == {house.where, second}
+
+        await until(both, "the store knows both")
+    assert await known() == [house.where]
+
+
+async def test_clients_find_a_relay_that_was_gone(house: House) -> None:
+    ports = dict.fromkeys(FREE, 0)
+    context = zmq.asyncio.Context()
+    try:
+        async with relay(house.settings.with_(relay=ports), house.bus, house.store) as first:
+            urls = (first.requests, first.work, first.control, first.processors, first.clients)
+            names = ("request_port", "work_port", "control_port", "processor_port", "client_port")
+            same = {name: int(url.rpartition(":")[2]) for name, url in zip(names, urls, strict=True)}
+            subscriber, client = Peer(context, zmq.SUB, first.clients), Peer(context, zmq.DEALER, first.requests)
+            await subscriber.subscribe("RESPONSE:c1|")
+            await client.ask(StatusRequest(request_id="r1"))
+        async with relay(house.settings.with_(relay=same), house.bus, house.store):
+            topic, message = await subscriber.hear()  # its subscription came back by itself, and is confirmed anew
+            assert (topic, message.topic) == ("RESPONSE:c1|", "RESPONSE:c1|")
+            assert (await client.ask(StatusRequest(request_id="r1"))).request_id == "r1"
+    finally:
+        context.destroy(linger=0)
