@@ -11,7 +11,7 @@ from websockets.frames import Opcode
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
 
-from artery.errors import ArteryError, NotAllowed
+from artery.errors import ArteryError, NotAllowed, TooMuch
 from artery.gateway import frames, handshake, metrics
 from artery.gateway.access import Credential
 from artery.gateway.door import SUBPROTOCOL
@@ -19,6 +19,7 @@ from artery.gateway.frames import Batch
 from artery.gateway.grants import Grant
 from artery.gateway.sendqueue import SendQueue
 from artery.gateway.session import (
+    RATE,
     SLOW,
     UNAUTHENTICATED,
     Decision,
@@ -188,16 +189,22 @@ class StreamProtocol(asyncio.Protocol):
         session = self.session
         assert session is not None
         try:
-            grant = await self._sessions.verify(shown)
+            grant = await self._sessions.verify(shown, self._address())
         except NotAllowed as problem:
             metrics.AUTH_FAILURES.labels("stream").inc()
             self._carry_out(session.refuse(UNAUTHENTICATED, "unauthenticated", str(problem)))
+        except TooMuch as problem:
+            self._carry_out(session.refuse(RATE, problem.code, str(problem)))
         except ArteryError as problem:
             _log.warning("a key could not be verified", error=str(problem))
             self._carry_out(session.refuse(1013, "internal", "the key could not be verified now; try again"))
         else:
             self._live(session, grant)
         self._verifying = None
+
+    def _address(self) -> str:
+        peer = self._transport.get_extra_info("peername")
+        return str(peer[0]) if isinstance(peer, tuple) else ""
 
     def _live(self, session: Session, grant: Grant) -> None:
         decisions = session.verified(grant, self._sessions.now())

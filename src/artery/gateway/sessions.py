@@ -11,7 +11,7 @@ from artery.gateway.frames import Batch
 from artery.gateway.grants import Grant
 from artery.gateway.hub import Hub
 from artery.gateway.limits import Limits
-from artery.gateway.session import RESTART, REVOKED, Channels, Now, Session, State, Watch
+from artery.gateway.session import RESTART, Channels, Now, Session, State, Watch
 
 
 class Replaying(Protocol):
@@ -80,8 +80,8 @@ class Sessions:
     def now(self) -> Now:
         return Now(time.monotonic(), keys.wall_ms())
 
-    async def verify(self, shown: Credential) -> Grant:
-        return await self.access.verify(shown)
+    async def verify(self, shown: Credential, address: str = "") -> Grant:
+        return await self.access.verify(shown, address)
 
     def add(self, connection: Connection) -> None:
         self._unverified.add(connection)
@@ -105,18 +105,6 @@ class Sessions:
             connection.tick(now_s)
         metrics.SESSIONS.labels("unverified").set(len(self._unverified))
         metrics.SESSIONS.labels("live").set(len(self._live))
-
-    async def recheck(self) -> None:
-        """Close the connections whose key or page session has ended."""
-        by_source: dict[str, list[Connection]] = {}
-        for connection in self._live:
-            grant = connection.session.grant if connection.session else None
-            if grant is not None:
-                by_source.setdefault(grant.source, []).append(connection)
-        for source, connections in by_source.items():
-            if not await self.access.still_valid(source):
-                for connection in connections:
-                    connection.close(REVOKED, "the key was revoked or has expired")
 
     def take_leave(self, share: float) -> int:
         """Tell about this share of the clients that the gateway restarts; returns how many are left."""
