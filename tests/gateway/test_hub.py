@@ -172,3 +172,27 @@ def test_a_sink_that_leaves_while_it_is_served_harms_nobody() -> None:
     hub.accept([message(trade(1))])
     assert len(last.seen) == 1
     assert hub.subscribers(BTC) == 1
+
+
+def test_sessions_with_the_same_channels_share_one_joined_buffer() -> None:
+    hub = Hub()
+
+    class Keeper(Client):
+        batches: list[Batch]
+
+        def deliver(self, batch: Batch) -> None:
+            self.batches = [*getattr(self, "batches", []), batch]
+
+    both, same, one = Keeper(), Keeper(), Keeper()
+    for sink, channels in ((both, (BTC, ETH)), (same, (BTC, ETH)), (one, (ETH,))):
+        for channel in channels:
+            hub.join(sink, channel, TRADES)
+    hub.accept([message(event) for event in (trade(1), trade(1, coin="ETH"), trade(2), book(1), trade(2, coin="ETH"))])
+    assert len(both.batches) == len(one.batches) == 1
+    assert both.batches[0] is same.batches[0]
+    seen = [(item["channel"], item["data"]["seq"]) for item in read(both.batches[0].wire)]
+    assert sorted(seen) == [(BTC, "1"), (BTC, "2"), (ETH, "1"), (ETH, "2")]
+    assert seen.index((BTC, "1")) < seen.index((BTC, "2"))
+    assert seen.index((ETH, "1")) < seen.index((ETH, "2"))
+    assert [item["channel"] for item in read(one.batches[0].wire)] == [ETH, ETH]
+    assert both.batches[0].wire == b"".join(frame.wire for frame in both.batches[0].frames)

@@ -1,6 +1,6 @@
 """What travels on `/v1/stream`: event frames that are encoded once for all sessions, and what clients say. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -59,6 +59,11 @@ class Batch:
     def __init__(self, frames: list[Frame]) -> None:
         self.frames = frames
         self.wire = frames[0].wire if len(frames) == 1 else b"".join([frame.wire for frame in frames])
+
+
+def join(batches: Sequence[Batch]) -> Batch:
+    """Several batches as one."""
+    return batches[0] if len(batches) == 1 else Batch([frame for batch in batches for frame in batch.frames])
 
 
 @lru_cache(maxsize=16_384)

@@ -1,6 +1,6 @@
 """Channels to sessions: each event becomes one frame, shared by all who asked for it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -81,8 +81,7 @@ class Hub:
             made = self._placed(message)
             if made:
                 ready.setdefault(message.channel, []).extend(made)
-        for channel, made in ready.items():
-            self.deliver(channel, made)
+        self._spread(ready)
 
     def remember(self, message: Message) -> None:
         """Keep a message as the newest of its series without delivering it."""
@@ -102,8 +101,7 @@ class Hub:
             if live and message.channel in self._groups:
                 made = frames.event(message, snapshot=not candle.closed)
                 ready.setdefault(message.channel, []).append(made)
-        for channel, made_here in ready.items():
-            self.deliver(channel, made_here)
+        self._spread(ready)
 
     def note_epoch(self, provider: str, epoch: int) -> None:
         """A feed is in this epoch: known before anyone watched."""
@@ -131,20 +129,44 @@ class Hub:
 
     def deliver(self, channel: str, made: list[Frame]) -> None:
         """Hand frames of one channel to each group of sessions that wants some of them."""
-        groups = self._groups.get(channel)
-        if not groups or not made:
-            return
         delivered = 0
-        for types, sinks in list(groups.items()):
-            wanted = [frame for frame in made if frame.series in types]
-            if not wanted:
-                continue
-            batch = Batch(wanted)
-            # A copy, as a sink that is too slow leaves while it is being served.
-            for sink in list(sinks):
+        for batch, sinks in self._batches(channel, made):
+            for sink in sinks:
                 sink.deliver(batch)
-            delivered += len(wanted) * len(sinks)
+            delivered += len(batch.frames) * len(sinks)
         metrics.DELIVERED.inc(delivered)
+
+    def _spread(self, ready: Mapping[str, list[Frame]]) -> None:
+        """Hand over frames of several channels at once: sessions that get the same share the joined bytes."""
+        if len(ready) <= 1:
+            for channel, made in ready.items():
+                self.deliver(channel, made)
+            return
+        shares: dict[Sink, list[Batch]] = {}
+        delivered = 0
+        for channel, made in ready.items():
+            for batch, sinks in self._batches(channel, made):
+                for sink in sinks:
+                    shares.setdefault(sink, []).append(batch)
+                delivered += len(batch.frames) * len(sinks)
+        joined: dict[tuple[int, ...], Batch] = {}
+        for sink, batches in shares.items():
+            # Batches are shared by the sessions of a group, so the same ones make the same whole.
+            same = tuple(map(id, batches))
+            whole = joined.get(same)
+            if whole is None:
+                whole = joined[same] = frames.join(batches)
+            sink.deliver(whole)
+        metrics.DELIVERED.inc(delivered)
+
+    def _batches(self, channel: str, made: list[Frame]) -> list[tuple[Batch, list[Sink]]]:
+        """What each group of sessions gets; in copies, as a sink that is too slow leaves while it is served."""
+        found = []
+        for types, sinks in self._groups.get(channel, {}).items():
+            wanted = [frame for frame in made if frame.series in types]
+            if wanted:
+                found.append((Batch(wanted), list(sinks)))
+        return found
 
     def _placed(self, message: Message) -> list[Frame]:
         key = (message.channel, message.series)
