@@ -28,9 +28,9 @@ class Slowly(Access):
         super().__init__(running.store)
         self.go = asyncio.Event()
 
-    async def verify(self, credential: Credential) -> Grant:
+    async def verify(self, credential: Credential, address: str = "") -> Grant:
         await self.go.wait()
-        return await super().verify(credential)
+        return await super().verify(credential, address)
 
 
 @pytest.fixture
