@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import signal
 import sys
 
 from bench import bus, live, start
@@ -18,6 +19,8 @@ def main() -> int:
     if unknown:
         print(f"bench: no part is called {unknown[0]}; there are {', '.join(PARTS)}", file=sys.stderr)
         return 2
+    # Asked to end, it ends what it has started, as at Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     rows: list[Row] = []
     for name in wanted:
         print(f"measuring {name} …", file=sys.stderr, flush=True)
