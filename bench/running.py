@@ -15,6 +15,7 @@ from pathlib import Path
 import psutil
 
 from artery.client import Artery
+from artery.settings import RELAY_PORTS
 
 START_S = 180.0
 
@@ -76,6 +77,7 @@ def up(folder: Path, **settings: str) -> Iterator[Running]:
         "ART_DATA_DIR": str(folder),
         "ART_GATEWAY_PORT": str(port),
         "ART_SIM_PORT": str(sim_port),
+        **{f"ART_RELAY_{name.upper()}": "0" for name in RELAY_PORTS},
     } | settings
     with (folder / "console.log").open("ab") as console:
         process = subprocess.Popen(

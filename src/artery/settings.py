@@ -140,6 +140,10 @@ class Relay:
     )
 
 
+RELAY_PORTS = tuple(item.name for item in dataclasses.fields(Relay) if item.name.endswith("_port"))
+"""The names of the relay's settings that are ports."""
+
+
 @dataclass(frozen=True, slots=True)
 class Crash:
     point: str = _setting("", "for tests: the point at which this process kills itself (see crash.py)")

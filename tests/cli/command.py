@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from artery.app.processes import carrying
+from artery.settings import RELAY_PORTS
 
 WAIT_S = 60.0
 
@@ -28,7 +29,8 @@ class Done:
 def environment(folder: Path, **settings: str) -> dict[str, str]:
     """This environment with a data folder of its own, and with free ports unless others are asked for."""
     others = {name: value for name, value in os.environ.items() if not name.startswith("ART_")}
-    return {**others, "ART_DATA_DIR": str(folder), "ART_GATEWAY_PORT": "0", "ART_SIM_PORT": "0", **settings}
+    relay = {f"ART_RELAY_{name.upper()}": "0" for name in RELAY_PORTS}
+    return {**others, "ART_DATA_DIR": str(folder), "ART_GATEWAY_PORT": "0", "ART_SIM_PORT": "0", **relay, **settings}
 
 
 def artery(*words: str, folder: Path, **settings: str) -> Done:

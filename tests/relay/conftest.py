@@ -16,14 +16,14 @@ from artery.bus.base import Bus
 from artery.bus.open import open_bus
 from artery.relay import work
 from artery.relay.service import run_relay
-from artery.settings import Settings
+from artery.settings import RELAY_PORTS, Settings
 from artery.store.base import Store
 from artery.store.open import open_store
 from artery.wire import messages
 from artery.wire.relays import Relay
 
 WAIT_S = 30.0
-FREE = {f"{name}_port": 0 for name in ("request", "work", "control", "processor", "client")}
+FREE = dict.fromkeys(RELAY_PORTS, 0)
 
 
 async def soon(awaitable: Awaitable[Any]) -> Any:

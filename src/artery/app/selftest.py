@@ -22,7 +22,7 @@ from artery.errors import ArteryError, Unavailable
 from artery.lake.reads import Lake
 from artery.model.events import Candle, Trade
 from artery.model.tickers import ticker
-from artery.settings import Settings
+from artery.settings import RELAY_PORTS, Settings
 
 STOP_S = 10.0
 AGAIN_S = 0.2
@@ -52,7 +52,7 @@ def run(
     """Walk every step; a failed one ends the walk, and what was started is stopped in any case."""
     folder = Path(tempfile.mkdtemp(prefix="artery-selftest-"))
     wanted = Settings(log=settings.log, pipeline=settings.pipeline).with_(
-        data={"dir": str(folder)}, gateway={"port": 0}, sim={"port": 0}
+        data={"dir": str(folder)}, gateway={"port": 0}, sim={"port": 0}, relay=dict.fromkeys(RELAY_PORTS, 0)
     )
     steps = asyncio.run(_Walk(wanted, environ, tell, progress).walk())
     if all(step.ok for step in steps):
