@@ -87,6 +87,8 @@ def test_keys_are_made_listed_and_revoked(tmp_path: Path) -> None:
     assert [(row["id"], row["user"], row["scopes"], row["revoked"]) for row in listed] == [
         (made["id"], "ada", "read", "")
     ]
+    assert artery("keys", "expire", made["id"], "--after", "1h", folder=tmp_path).out.startswith("The key")
+    assert json.loads(artery("keys", "expire", made["id"], "--after", "1d", "--json", folder=tmp_path).out)["expires"]
     assert artery("keys", "revoke", made["id"], folder=tmp_path).code == 0
     assert json.loads(artery("keys", "list", "--json", folder=tmp_path).out)[0]["revoked"]
     assert made["key"].split(".")[1] not in artery("keys", folder=tmp_path).out

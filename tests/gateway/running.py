@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from artery.gateway import keys
 from artery.gateway.limits import LIMITS, Limits
 from artery.gateway.service import Gateway, listening
 from artery.lake.reads import Lake
-from artery.live.memory import MemoryPubSub
+from artery.live.open import open_pubsub
 from artery.model import codec
 from artery.model.events import Candle, FeedEvent, MarketEvent
 from artery.settings import Settings
@@ -32,7 +32,8 @@ class Running:
     """A started gateway and what stands behind it."""
 
     def __init__(self, settings: Settings, bus: Bus, store: Store, limits: Limits, static: Path | None) -> None:
-        self.settings, self.bus, self.store, self.pubsub = settings, bus, store, MemoryPubSub()
+        self.settings, self.bus, self.store = settings, bus, store
+        self.pubsub = open_pubsub(settings.live.url)
         self.lake = Lake(settings.folder)
         self.gateway = Gateway(settings, bus, self.pubsub, store, self.lake, static=static, limits=limits)
         self.port = 0
@@ -75,9 +76,12 @@ class Running:
 
 
 @asynccontextmanager
-async def started(folder: Path, limits: Limits = LIMITS, static: Path | None = None) -> AsyncIterator[Running]:
-    """A gateway on a free port, stopped at the end."""
+async def started(
+    folder: Path, limits: Limits = LIMITS, static: Path | None = None, **sections: Mapping[str, Any]
+) -> AsyncIterator[Running]:
+    """A gateway on a free port, stopped at the end; `sections` are settings that differ from the usual ones."""
     settings = Settings().with_(data={"dir": str(folder)}, ingest={"markets": ("BTC", "ETH")}, gateway={"port": 0})
+    settings = settings.with_(**sections)
     settings.folder.mkdir(parents=True, exist_ok=True)
     bus, store = open_bus(settings.bus_url()), open_store(settings.store_url())
     running = Running(settings, bus, store, limits, static)
@@ -97,6 +101,7 @@ async def started(folder: Path, limits: Limits = LIMITS, static: Path | None = N
                     await task
     finally:
         running.lake.close()
+        await running.pubsub.close()
         await store.close()
         await bus.close()
 

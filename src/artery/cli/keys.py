@@ -1,4 +1,4 @@
-"""`artery keys`: list, create, revoke."""
+"""`artery keys`: list, create, expire, revoke."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,6 +10,7 @@ from artery.cli import show
 from artery.cli.environment import settings_now
 from artery.cli.moments import iso_text
 from artery.cli.running import Json
+from artery.model.periods import Period
 from artery.store.base import Store
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-app = typer.Typer(help="List, create and revoke API keys.", rich_markup_mode=None, invoke_without_command=True)
+app = typer.Typer(help="List, create, expire and revoke API keys.", rich_markup_mode=None, invoke_without_command=True)
 
 
 @app.callback()
@@ -44,21 +45,38 @@ def create(
     scopes: Annotated[str, typer.Option(help="read, stream, alerts, events, admin; separated by commas.")] = (
         "read,stream"
     ),
+    expires: Annotated[str, typer.Option(help="End it after so long, as in 30d or 12h; not given: never.")] = "",
     json: Json = False,
 ) -> None:
     """Make a key and print it; it cannot be shown again."""
     from artery.gateway.keys import make_key
 
     wanted = [scope.strip() for scope in scopes.split(",") if scope.strip()]
-    key, text = _in_the_store(lambda store: make_key(store, user, wanted))
+    expires_ms = _after(expires) if expires else None
+    key, text = _in_the_store(lambda store: make_key(store, user, wanted, expires_ms))
     show.as_json(_row(key) | {"key": text}) if json else show.out.print(text, markup=False)
+
+
+@app.command()
+def expire(
+    key_id: Annotated[str, typer.Argument(help="The key's id, as `artery keys` lists it.")],
+    after: Annotated[str, typer.Option(help="End it so long from now, as in 1h or 7d; `never` takes an end away.")],
+    json: Json = False,
+) -> None:
+    """Let a key end by itself."""
+    from artery.gateway.keys import expire as end
+
+    expires_ms = None if after == "never" else _after(after)
+    key = _in_the_store(lambda store: end(store, key_id, expires_ms))
+    words = f"ends at {_time(key.expires_ms)}" if key.expires_ms else "does not end"
+    show.as_json(_row(key)) if json else show.out.print(f"The key {key.id} of {key.user} {words}.", markup=False)
 
 
 @app.command()
 def revoke(
     key_id: Annotated[str, typer.Argument(help="The key's id, as `artery keys` lists it.")], json: Json = False
 ) -> None:
-    """End a key; whoever is connected with it is cut off within seconds."""
+    """End a key now; whoever is connected with it is cut off within 5 s."""
     from artery.gateway.keys import revoke as end
 
     key = _in_the_store(lambda store: end(store, key_id))
@@ -73,6 +91,13 @@ def _in_the_store(work: Callable[[Store], Awaitable[T]]) -> T:
             return await work(store)
 
     return asyncio.run(doing())
+
+
+def _after(text: str) -> int:
+    """The moment so long from now."""
+    from artery.gateway.keys import wall_ms
+
+    return wall_ms() + Period.parse(text).ms
 
 
 def _row(key: "Key") -> dict[str, str]:

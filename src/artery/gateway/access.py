@@ -38,7 +38,7 @@ class _Page(msgspec.Struct, frozen=True):
 
 
 class Access:
-    """Verifies what clients show. A yes is kept for two seconds, and forgotten when a key ends anywhere."""
+    """Verifies what clients show. A yes holds for two seconds, or until a key ends anywhere."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Access:
         self._store = store
         self._now_ms = now_ms
         self._now_s = now_s
-        self._strangers = strangers or Rates(0, 0)
+        self._strangers = Rates(0, 0) if strangers is None else strangers
         self._known: dict[str, tuple[Grant, float]] = {}
         self._mark: bytes | None = None
         self._generation = 0
@@ -62,11 +62,12 @@ class Access:
         known = self._known.get(name)
         if known is not None and known[1] > self._now_s() and not self._expired(known[0]):
             return known[0]
-        self._known.pop(name, None)
         try:
-            self._refuse_if_too_many(address)
+            if known is None:  # who was let in before does not wait for what others at its address have done
+                self._refuse_if_too_many(address)
             grant = await self._verify_now(credential)
         except NotAllowed:
+            self._known.pop(name, None)
             self._strangers.spend(network(address), self._now_s())
             raise
         if len(self._known) >= _CACHE_MAX:
@@ -130,7 +131,7 @@ class Access:
             raise TooMuch("too many requests without a valid key came from this address; wait a moment", wait_s)
 
     def _forget(self) -> None:
-        self._known.clear()
+        self._known = {name: (grant, 0.0) for name, (grant, _) in self._known.items()}
         self._generation += 1
 
     async def _start(self, code: str) -> _Page:
