@@ -23,6 +23,7 @@ from artery.gateway.intake import intake
 from artery.gateway.limits import LIMITS, Limits
 from artery.gateway.listening import listening
 from artery.gateway.parts import Parts
+from artery.gateway.past import Past
 from artery.gateway.protocol import StreamProtocol
 from artery.gateway.rates import Rates
 from artery.gateway.recent import Recent
@@ -86,6 +87,7 @@ class Gateway:
         self._catalog = Catalog(settings, store, self.hub)
         recent = Recent()
         self.history = History(recent, lake, bus)
+        self._past = Past(bus, lake)
         self._tails = Tails(bus, lake, self.hub, self._catalog, recent)
         access = Access(store, strangers=_rates(settings.gateway.strangers_per_s))
         door = Door(settings.gateway.host, settings.gateway.hosts, settings.gateway.origins)
@@ -201,8 +203,8 @@ class Gateway:
             connection,
             watch,
             hub=self.hub,
-            bus=self._bus,
-            older=self.history.older_trades,
+            past=self._past,
+            marks=lambda: self._tails.marks,
             limits=self._limits,
         )
 

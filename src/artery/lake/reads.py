@@ -20,7 +20,7 @@ from sqlalchemy.exc import OperationalError
 
 from artery.errors import Unavailable
 from artery.lake.catalog import open_catalog, translated
-from artery.lake.places import NAME, POSITIONS, QUERY, catalog_file
+from artery.lake.places import LOG, NAME, POSITIONS, QUERY, catalog_file
 from artery.lake.tables import NAMESPACE, OHLC, STREAMS, TABLES, TIME, TRADES, Table
 
 ROWS_MAX = 100_000
@@ -37,7 +37,9 @@ _LOCATION = text(
 class Lake:
     """The tables of one data folder. Thread-safe; a handle is kept until its table has a newer commit."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, log: int | None = None) -> None:
+        self.log = log
+        """The id of the log in use, if that matters: positions of another one mean nothing in it."""
         self._folder = folder
         self._lock = threading.Lock()
         self._catalog: SqlCatalog | None = None
@@ -51,6 +53,25 @@ class Lake:
     def trades(self, ticker: str, start_ms: int, end_ms: int, limit: int = ROWS_MAX) -> pa.Table:
         """The newest `limit` trades in [start_ms, end_ms), oldest first."""
         return self._newest(TRADES, "ts", EqualTo("ticker", ticker), start_ms, end_ms, limit)
+
+    def arrivals(self, ticker: str, start_ms: int, end_ms: int) -> pa.Table:
+        """Every trade that arrived in [start_ms, end_ms), in the order of its place; what has no place is left out."""
+        wanted = And(EqualTo("ticker", ticker), GreaterThanOrEqual("epoch", 1))
+        found = self._all(TRADES, "received", wanted, start_ms, end_ms)
+        return found.sort_by([("epoch", "ascending"), ("seq", "ascending")])
+
+    def arrival_cuts(self, ticker: str, start_ms: int, rows_max: int) -> list[int]:
+        """Times that cut what arrived since `start_ms` into about so many rows each; the last piece has no end."""
+        return self._cuts(TRADES, "received", EqualTo("ticker", ticker), start_ms, rows_max)
+
+    def revisions(self, ticker: str, period_s: int, updated_ms: int, start_ms: int, end_ms: int) -> pa.Table:
+        """Every candle that starts in [start_ms, end_ms) and was written at or after `updated_ms`, oldest first."""
+        found = self._all(OHLC, "start", _revised(ticker, period_s, updated_ms), start_ms, end_ms)
+        return found.sort_by([("start", "ascending")])
+
+    def revision_cuts(self, ticker: str, period_s: int, updated_ms: int, start_ms: int, rows_max: int) -> list[int]:
+        """Times that cut these candles into about so many rows each; the last piece has no end."""
+        return self._cuts(OHLC, "start", _revised(ticker, period_s, updated_ms), start_ms, rows_max)
 
     def scan(self, name: str) -> pa.Table:
         """Every row of a table; meant for small tables and for tests."""
@@ -69,7 +90,7 @@ class Lake:
         result = dict.fromkeys(STREAMS, START)
         with translated("read"):
             for table in TABLES.values():
-                named = positions_of(newest_commit(self._table(table), "store")) if table.streams else {}
+                named = positions_of(newest_commit(self._table(table), "store"), self.log) if table.streams else {}
                 for stream in table.streams:
                     result[stream] = max(result[stream], named.get(stream, START), key=_place)
         return result
@@ -90,6 +111,27 @@ class Lake:
         row_filter = And(wanted, GreaterThanOrEqual(time, _iso(start_ms)), LessThan(time, _iso(end_ms)))
         found = self._again_if_moved(lambda: self._read(table, time, row_filter, limit))
         return found.slice(max(0, found.num_rows - limit))
+
+    def _all(self, table: Table, time: str, wanted: BooleanExpression, start_ms: int, end_ms: int) -> pa.Table:
+        row_filter = And(wanted, GreaterThanOrEqual(time, _iso(start_ms)), LessThan(time, _iso(end_ms)))
+        return self._again_if_moved(lambda: self._read_all(table, row_filter))
+
+    def _read_all(self, table: Table, row_filter: BooleanExpression) -> pa.Table:
+        handle = self._table(table)
+        if handle is None or handle.current_snapshot() is None:
+            return table.schema.empty_table()
+        tasks = list(handle.scan(row_filter=row_filter).plan_files())
+        rows: pa.Table = ArrowScan(handle.metadata, handle.io, handle.schema(), row_filter).to_table(tasks)
+        return rows.cast(table.schema)
+
+    def _cuts(self, table: Table, time: str, wanted: BooleanExpression, start_ms: int, rows_max: int) -> list[int]:
+        with translated("read"):
+            handle = self._table(table)
+            if handle is None or handle.current_snapshot() is None:
+                return [start_ms]
+            row_filter = And(wanted, GreaterThanOrEqual(time, _iso(start_ms)))
+            tasks = handle.scan(row_filter=row_filter).plan_files()
+            return cuts([_reach(handle, time, task) for task in tasks], start_ms, rows_max)
 
     def _again_if_moved(self, read: Callable[[], pa.Table]) -> pa.Table:
         """A file may be rewritten between plan and read; then the newer snapshot has its rows."""
@@ -163,12 +205,45 @@ def newest_commit(table: IcebergTable | None, query: str) -> Snapshot | None:
     return None
 
 
-def positions_of(snapshot: Snapshot | None) -> dict[str, str]:
-    """How far in each stream this commit has come."""
+def positions_of(snapshot: Snapshot | None, log: int | None = None) -> dict[str, str]:
+    """How far in each stream this commit has come; of no use if it is of another log than the one asked for."""
     if snapshot is None or snapshot.summary is None:
+        return {}
+    if log is not None and snapshot.summary.additional_properties.get(LOG, "0") != str(log):
         return {}
     named = snapshot.summary.additional_properties.get(POSITIONS, "{}")
     return msgspec.json.decode(named, type=dict[str, str])
+
+
+def cuts(files: Sequence[tuple[int, int, int]], start_ms: int, rows_max: int) -> list[int]:
+    """Where to cut files of (first time, last time, rows) so that a piece has about `rows_max` rows. Pure."""
+    found, held = [start_ms], 0
+    for low, high, rows in sorted(files):
+        if held + rows > rows_max and low > found[-1] and held:
+            found.append(low)
+            held = 0
+        pieces = -(-rows // rows_max)
+        for piece in range(1, pieces):  # one large file: its rows lie about evenly in its time
+            at = low + (high - low) * piece // pieces
+            if at > found[-1]:
+                found.append(at)
+        held = rows // pieces if pieces > 1 else held + rows
+    return found
+
+
+def _reach(handle: IcebergTable, time: str, task: FileScanTask) -> tuple[int, int, int]:
+    """The first and last time of a file in ms, and how many rows it has; without bounds it may begin at any time."""
+    field = handle.schema().find_field(time)
+    low, high = (
+        from_bytes(field.field_type, bounds[field.field_id]) // 1_000 if field.field_id in (bounds or {}) else 0
+        for bounds in (task.file.lower_bounds, task.file.upper_bounds)
+    )
+    return low, high, task.file.record_count
+
+
+def _revised(ticker: str, period_s: int, updated_ms: int) -> BooleanExpression:
+    wanted = And(EqualTo("ticker", ticker), EqualTo("period_s", period_s))
+    return And(wanted, GreaterThanOrEqual("updated", _iso(updated_ms))) if updated_ms else wanted
 
 
 def _iso(ms: int) -> str:
