@@ -46,6 +46,7 @@ class ScriptedVenue:
         self.asked: list[tuple[str, str, int, int]] = []
         self.now_ms = T0
         self.rest_error: ArteryError | None = None
+        self.fail_after: int | None = None
         self.markets_hang = False
         self.hung = 0
         self._ears: list[asyncio.Queue[Signal]] = []
@@ -82,6 +83,8 @@ class ScriptedVenue:
         self.asked.append((coin, str(period), start_ms, end_ms))
         if self.rest_error:
             raise self.rest_error
+        if self.fail_after is not None and len(self.asked) > self.fail_after:
+            raise Unavailable("away for good")
         first = -(-start_ms // period.ms) * period.ms
         return [self.candle(coin, period, at) for at in range(first, end_ms, period.ms)]
 

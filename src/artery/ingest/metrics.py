@@ -18,3 +18,5 @@ AGE_S = gauge("ingest_feed_age_seconds", "Time since the venue last said somethi
 HOLES = counter("ingest_holes", "Stretches of time that the feed cannot vouch for, by cause", "cause")
 FENCED = counter("ingest_terms_fenced", "Terms that ended because a newer leader had written")
 REPAIRS = counter("ingest_repairs", "Fetches of the venue's own candles, by kind and outcome", "kind", "outcome")
+REQUESTS = counter("ingest_requests", "Clients' requests for history, by what became of them", "outcome")
+WOKEN = counter("ingest_wake_ups", "Times that a relay told of work")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from artery.bus.base import Bus
 from artery.live.base import PubSub
+from artery.model.tickers import ticker
 from artery.providers.base import Venue
 from artery.settings import Settings
 from artery.store.base import Store
@@ -45,6 +46,11 @@ class Parts:
     @property
     def provider(self) -> str:
         return self.settings.ingest.provider
+
+    @property
+    def exchange(self) -> str:
+        """How this provider's tickers begin."""
+        return ticker(self.provider, "").rstrip(":")
 
     @property
     def markets(self) -> tuple[str, ...]:

@@ -1,12 +1,14 @@
 """Ingest as a service: contend for the feed's lock, lead while it is held, stand by while it is not."""
 
 import asyncio
+import random
 import time
 
 from artery.bus.base import Bus
 from artery.errors import BadSetting
 from artery.ingest.feed import lock_key, serve_term
 from artery.ingest.parts import Parts
+from artery.ingest.requests import Requests
 from artery.ingest.status import keep_passive
 from artery.live.base import LeaderLock, PubSub, Term
 from artery.live.leader import PAUSE_S, lead
@@ -15,6 +17,7 @@ from artery.settings import Settings
 from artery.store.base import Store
 from artery.telemetry import logger
 
+AGAIN_S = 5.0
 WAITED_S = 1.0
 """A leader that waited longer for the lock than this follows another one."""
 
@@ -32,7 +35,27 @@ async def run_ingest(
         _log.info("feeds are off in this process (ART_STREAM_WORKERS)")
         await keep_passive(parts, "off", "ART_STREAM_WORKERS is off")
         return
-    await Service(parts, lock).run()
+    serving = asyncio.create_task(serve_requests(parts, lock))
+    try:
+        await Service(parts, lock).run()
+    finally:
+        serving.cancel()
+        await asyncio.wait({serving})
+
+
+async def serve_requests(parts: Parts, lock: LeaderLock) -> None:
+    """Fetch what clients ask for, beside the feed, whether it leads or stands by; what fails here leaves it alone."""
+    from artery.ingest.summons import Summons  # late, because of its driver
+
+    while True:
+        try:
+            async with asyncio.TaskGroup() as group:
+                work = Requests(parts, lock)
+                group.create_task(work.run())
+                group.create_task(Summons(parts, work).run())
+        except Exception as error:  # a bug too: live data matters more
+            _log.error("requests for history cannot be served and are tried again", exc_info=error)
+        await asyncio.sleep(AGAIN_S * random.uniform(0.5, 1.0))
 
 
 class Service:

@@ -68,7 +68,7 @@ async def _serve(settings: Settings, bus: Bus, store: Store, ready: Callable[[Re
                 group.create_task(task)
             group.create_task(_say(store, where))
             ready(where)
-            _log.info("the relay listens", requests=where.requests, clients=where.clients)
+            _log.info("the relay listens", **where.ports())
     finally:
         fanout.discard()
         await context.close()

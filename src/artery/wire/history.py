@@ -11,7 +11,7 @@ from artery.model.decimals import canonical, number, positive
 from artery.model.events import Candle
 from artery.model.periods import Period
 from artery.model.tickers import parse_ticker, ticker
-from artery.wire.artery_pb2 import OHLCBatch, OHLCRow
+from artery.wire.artery_pb2 import DataRequest, OHLCBatch, OHLCRow
 
 PAGE_ROWS = 500
 
@@ -25,15 +25,35 @@ def page(
     *,
     number: int,
     last: bool,
+    client_id: str = "",
 ) -> OHLCBatch:
     """One page of a request's answer."""
     return OHLCBatch(
         request_id=request_id,
+        client_id=client_id,
         ticker=ticker(provider, coin),
         period_s=period.seconds,
         page=number,
         last=last,
         rows=[_row(candle) for candle in candles],
+    )
+
+
+def closing(request: DataRequest, *, number: int, rows_total: int, error: str = "") -> OHLCBatch:
+    """The last page of a client's request: no rows, but what was asked for and how it ended."""
+    wanted = request.historical
+    return OHLCBatch(
+        request_id=request.request_id,
+        client_id=request.client_id,
+        ticker=request.ticker,
+        period_s=wanted.period_s,
+        page=number,
+        last=True,
+        status=OHLCBatch.ERROR if error else OHLCBatch.OK,
+        error=error,
+        start_ms=wanted.start_ms,
+        end_ms=wanted.end_ms,
+        rows_total=rows_total,
     )
 
 

@@ -23,6 +23,10 @@ class Relay(msgspec.Struct, frozen=True):
     clients: str
     """Clients subscribe here (SUB)."""
 
+    def ports(self) -> dict[str, str]:
+        """The ports alone, for people."""
+        return {name: url.rpartition(":")[2] for name, url in msgspec.structs.asdict(self).items() if url}
+
 
 def key(relay_id: str) -> str:
     return PREFIX + relay_id
