@@ -14,9 +14,9 @@ import pyarrow as pa
 
 from artery.bus.base import Bus
 from artery.bus.open import open_bus
-from artery.engine.records import values_key
 from artery.engine.service import Engine
 from artery.indicators.bar import bar_of
+from artery.indicators.places import values_key
 from artery.indicators.standard import NAMES, fold
 from artery.lake.catalog import ensure_tables, open_catalog
 from artery.lake.places import BATCH, POSITIONS, QUERY

@@ -6,8 +6,9 @@ import msgspec
 
 from artery.bus.base import START, place
 from artery.engine import metrics
-from artery.engine.records import MARKETS, SERIES, VALUES, Key, SavedMarket, SavedSeries, record
+from artery.engine.records import MARKETS, SERIES, Key, SavedMarket, SavedSeries, record
 from artery.indicators.bar import bar_of
+from artery.indicators.places import values_key
 from artery.indicators.track import Outcome, Track
 from artery.indicators.vwap import Vwap
 from artery.model.events import Candle, Trade
@@ -122,7 +123,8 @@ class Board:
                 yield f"{SERIES}{key}", msgspec.json.encode(saved)
             if series.shown:
                 market = self._markets.get((key.provider, key.coin))
-                yield f"{VALUES}{key}", record(key, series.track, market.sums if market else None, series.position)
+                shown = record(key, series.track, market.sums if market else None, series.position)
+                yield values_key(key.provider, key.coin, key.period), shown
             series.closed = series.shown = False
 
     def markets_to_write(self) -> Iterator[tuple[str, bytes]]:

@@ -11,7 +11,6 @@ from artery.indicators.track import Saved, Track
 from artery.indicators.vwap import Vwap, has_vwap
 from artery.model.periods import Period
 
-VALUES = "artery:indicator:"
 SERIES = "artery:engine:series:"
 MARKETS = "artery:engine:market:"
 
@@ -44,11 +43,6 @@ class SavedMarket(msgspec.Struct, frozen=True, array_like=True):
     coin: str
     position: str
     sums: vwap.State
-
-
-def values_key(provider: str, coin: str, period: Period) -> str:
-    """Where a series' values are, for everyone."""
-    return f"{VALUES}{Key(provider, coin, period)}"
 
 
 def record(key: Key, track: Track, sums: Vwap | None, position: str) -> bytes:

@@ -12,8 +12,9 @@ from artery.engine import metrics
 from artery.engine.board import Board
 from artery.engine.intake import Intake
 from artery.engine.lakeside import LakeReads, Looks, look
-from artery.engine.records import MARKETS, SERIES, VALUES
+from artery.engine.records import MARKETS, SERIES
 from artery.errors import Fenced, Unavailable
+from artery.indicators.places import VALUES
 from artery.indicators.vwap import DAY_MS
 from artery.live.base import LeaderLock, Term
 from artery.live.leader import PAUSE_S, lead

@@ -3,7 +3,7 @@
 from starlette.responses import Response
 
 import artery
-from artery.gateway import answers, dead, key_routes, market_routes, openapi, udf, watch_routes
+from artery.gateway import answers, dead, indicator_routes, key_routes, market_routes, openapi, udf, watch_routes
 from artery.gateway.parts import Parts
 from artery.gateway.shapes import Anything
 from artery.gateway.table import Answer, Ask, Route, Table
@@ -11,7 +11,7 @@ from artery.gateway.table import Answer, Ask, Route, Table
 
 def make_table(parts: Parts) -> Table:
     """The table; the description of the interface is one of its routes."""
-    rooms = (market_routes, udf, key_routes, dead, watch_routes)
+    rooms = (market_routes, indicator_routes, udf, key_routes, dead, watch_routes)
     found = [route for room in rooms for route in room.routes(parts)]
     found.append(_description(found))
     return Table(found)

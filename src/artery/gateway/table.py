@@ -81,7 +81,7 @@ Methods = dict[str, Route]
 
 
 class Table:
-    """Routes by path and method. A part of a path in braces is a parameter, without a slash."""
+    """Routes by path and method. A part of a path in braces is a parameter; only a market may hold a slash."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self.routes = tuple(routes)
@@ -94,7 +94,7 @@ class Table:
             else:
                 self._exact.setdefault(route.path, {})[route.method] = route
         for path, methods in shapes.items():
-            self._shaped.append((re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path)), methods))
+            self._shaped.append((re.compile(re.sub(r"\{(\w+)\}", _part, path)), methods))
 
     def find(self, path: str) -> tuple[Methods, dict[str, str]]:
         """The routes of a path, by method, and what the path says; no routes if there are none."""
@@ -106,6 +106,10 @@ class Table:
             if match is not None:
                 return methods, match.groupdict()
         return {}, {}
+
+
+def _part(name: re.Match[str]) -> str:
+    return f"(?P<{name[1]}>{'.+' if name[1] == 'market' else '[^/]+'})"
 
 
 def address(request: Request) -> str:
