@@ -31,11 +31,13 @@ def has_vwap(period: Period) -> bool:
 class Vwap:
     """One market's trades, as far as the averages of its newest candles need them.
 
-    Candles up to two hours old have an average, older ones only if they end with an hour of yesterday or today.
+    Candles that ended less than `fine_ms` ago have an average, older ones only if they end with an hour of yesterday
+    or today.
     """
 
-    def __init__(self, state: State | None = None) -> None:
+    def __init__(self, state: State | None = None, fine_ms: int = 2 * HOUR_MS) -> None:
         state = state or State()
+        self._fine_ms = fine_ms
         self._sums = dict(state.sums)
         self._fine_from = state.fine_from
         self._days: dict[int, Sums] = {}
@@ -54,8 +56,9 @@ class Vwap:
         traded = (_EXACT.multiply(px, sz), sz)
         self._sums[start] = _plus(self._sums.get(start), traded)
         self._days[day] = _plus(self._days.get(day), traded)
-        if ts - ts % HOUR_MS - 2 * HOUR_MS > self._fine_from:
-            self._coarsen(ts - ts % HOUR_MS - 2 * HOUR_MS)
+        fine_from = ts - ts % HOUR_MS - self._fine_ms
+        if fine_from > self._fine_from:
+            self._coarsen(fine_from)
 
     def at(self, start: int, end: int) -> float | None:
         """The average from the midnight before `start` to `end`; None if nothing was traded or too little is kept."""
