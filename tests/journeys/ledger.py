@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import msgspec
 
-from artery.bus.base import START, Bus
+from artery.bus.base import START, Bus, Entry
 from artery.bus.open import open_bus
 from artery.lake.reads import Lake
 from artery.model import codec, fold
@@ -39,10 +39,15 @@ class Ledger(msgspec.Struct, frozen=True):
 
 async def read(folder: Path) -> Ledger:
     """Everything on the bus of this folder."""
-    bus = open_bus(f"sqlite:///{folder}/bus.db")
+    return await read_log(f"sqlite:///{folder}/bus.db")
+
+
+async def read_log(url: str) -> Ledger:
+    """Everything on the bus at this address."""
+    bus = open_bus(url)
     try:
-        trades = [codec.decode(entry) for entry in await _all(bus, "trade")]
-        feed = [codec.decode(entry) for entry in await _all(bus, "feed")]
+        trades = [codec.decode(entry.fields, entry_id=entry.id) for entry in await _all(bus, "trade")]
+        feed = [codec.decode(entry.fields) for entry in await _all(bus, "feed")]
     finally:
         await bus.close()
     return Ledger(
@@ -50,20 +55,20 @@ async def read(folder: Path) -> Ledger:
     )
 
 
-async def _all(bus: Bus, stream: str) -> list[dict[str, str]]:
-    rows: list[dict[str, str]] = []
+async def _all(bus: Bus, stream: str) -> list[Entry]:
+    rows: list[Entry] = []
     after = START
     while page := await bus.read(stream, after, 5_000):
-        rows += [entry.fields for entry in page]
+        rows += page
         after = page[-1].id
     return rows
 
 
-def lake_trades(lake: Lake, coins: Sequence[str]) -> Counter[tuple[str, int, str]]:
+def lake_trades(lake: Lake, coins: Sequence[str], provider: str = "sim") -> Counter[tuple[str, int, str]]:
     """How often each trade is in the table."""
     found: Counter[tuple[str, int, str]] = Counter()
     for coin in coins:
-        for row in lake.trades(ticker("sim", coin), 0, 2**42, 1_000_000).to_pylist():
+        for row in lake.trades(ticker(provider, coin), 0, 2**42, 1_000_000).to_pylist():
             found[coin, milliseconds(row["ts"]), row["tid"]] += 1
     return found
 

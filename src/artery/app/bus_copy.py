@@ -1,11 +1,15 @@
 """Move a log to another place: its entries in order, its groups at their positions, its epochs."""
 
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
+from artery.app.bus_carry import Carry
 from artery.app.bus_moved import Moved
 from artery.bus.base import DEAD, START, Bus, Entry, GroupState, StreamState, place
+from artery.bus.log_id import WRITER as LOG
+from artery.bus.log_id import log_id, name_log
 from artery.errors import BadInput, Fenced, PositionLost, Unavailable
 
 PAGE = 500
@@ -36,16 +40,22 @@ class CopiedStream(msgspec.Struct, frozen=True):
 
 
 class Copied(msgspec.Struct, frozen=True):
+    """`carried`: the pipeline goes on in the new log where it was in the old one."""
+
     streams: list[CopiedStream]
     epochs: dict[str, int]
+    carried: bool = False
 
 
-async def copy(source: Bus, target: Bus, *, append: bool = False, tell: Tell = lambda *_: None) -> Copied:
+async def copy(
+    source: Bus, target: Bus, *, append: bool = False, tell: Tell = lambda *_: None, carry: Carry | None = None
+) -> Copied:
     """Copy everything and verify it; nothing may write to the source meanwhile.
 
     Positions differ between logs, so those that entries name (`upTo` of candles and of a feed's words, a dead
-    letter's `id`) are translated. A group that has something pending goes on from before it, so that nothing is lost;
-    what it had acked beyond comes again, which consumers bear.
+    letter's `id`) are translated, and `carry` does the same for those that the pipeline keeps outside. A group that
+    has something pending goes on from before it, so that nothing is lost; what it had acked beyond comes again, which
+    consumers bear.
     """
     if not append:
         await _refuse_unless_empty(target)
@@ -53,10 +63,21 @@ async def copy(source: Bus, target: Bus, *, append: bool = False, tell: Tell = l
     moved: dict[str, Moved] = {}
     copied = [await _stream(source, target, state, moved, append, tell) for state in states]
     epochs = await source.fences()
+    old = epochs.pop(LOG, 0)
     for writer, epoch in epochs.items():
         await _fence(target, writer, epoch)
     await _refuse_if_grown(source, states)
-    return Copied(copied, epochs)
+    return Copied(copied, epochs, await _named(target, old, moved, carry))
+
+
+async def _named(target: Bus, old: int, moved: Mapping[str, Moved], carry: Carry | None) -> bool:
+    """Give the new log an id of its own, as its positions are its own; a log that had one keeps it."""
+    if not old or await log_id(target):
+        return False
+    new = max(time.time_ns() // 1_000_000, old + 1)
+    carried = await carry(old, new, moved) if carry else False
+    await name_log(target, new)
+    return carried
 
 
 def _order(state: StreamState) -> tuple[bool, bool, str]:

@@ -42,6 +42,30 @@ def _run_serve(settings: Settings) -> None:
     _until_stopped(lambda: serve(settings))
 
 
+def _run_ingest(settings: Settings) -> None:
+    from artery.app.serve import serve_ingest
+
+    _until_stopped(lambda: serve_ingest(settings))
+
+
+def _run_gateway(settings: Settings) -> None:
+    from artery.app.serve import serve_gateway
+
+    _until_stopped(lambda: serve_gateway(settings))
+
+
+def _run_relay(settings: Settings) -> None:
+    from artery.app.relaying import serve_relay
+
+    _until_stopped(lambda: serve_relay(settings))
+
+
+def _run_engine(settings: Settings) -> None:
+    from artery.app.computing import serve_engine
+
+    _until_stopped(lambda: serve_engine(settings))
+
+
 def _run_pipeline(settings: Settings) -> None:
     from artery.pipeline.service import run_pipeline
 
@@ -75,4 +99,12 @@ def _tell(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     _log.error("something failed in the background", what=context.get("message"), exc_info=context.get("exception"))
 
 
-SERVICES: dict[str, Callable[[Settings], None]] = {"sim": _run_sim, "serve": _run_serve, "pipeline": _run_pipeline}
+SERVICES: dict[str, Callable[[Settings], None]] = {
+    "sim": _run_sim,
+    "serve": _run_serve,
+    "ingest": _run_ingest,
+    "gateway": _run_gateway,
+    "relay": _run_relay,
+    "engine": _run_engine,
+    "pipeline": _run_pipeline,
+}

@@ -179,6 +179,7 @@ def copy(
     json: Json = False,
 ) -> None:
     """Copy entries, groups and epochs to another log."""
+    from artery.app.bus_carry import carrier
     from artery.app.bus_copy import Copied
     from artery.app.bus_copy import copy as move
     from artery.app.bus_view import opened_bus
@@ -198,7 +199,7 @@ def copy(
                     if status is not None:
                         status.update(f"copying {stream}: {done:,} of {total:,}")  # type: ignore[attr-defined]
 
-                return await move(old, new, append=append, tell=tell)
+                return await move(old, new, append=append, tell=tell, carry=carrier(settings))
 
     done = asyncio.run(work())
     if json:
@@ -206,6 +207,8 @@ def copy(
     else:
         show.table(COPY_COLUMNS, map(copy_cells, done.streams), right=COPY_COLUMNS[1:3])
         show.out.print(f"\n{len(done.epochs)} epochs copied; every stream was counted at both ends.", markup=False)
+        if done.carried:
+            show.out.print("With ART_BUS_URL set to the new log, the pipeline goes on where it was.", markup=False)
 
 
 def _on_the_bus(url: str, work: "Callable[[Bus], Awaitable[T]]") -> T:

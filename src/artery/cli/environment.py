@@ -28,10 +28,10 @@ def with_live(settings: Settings, venue: str | None) -> Settings:
 
 def running(settings: Settings) -> tuple[Settings, str]:
     """Settings and address of the Artery that runs in the data folder: the chosen venue's first, then any other's."""
-    others = sorted(path.parent.name for path in Path(settings.folder.parent).glob("*/up.lock"))
+    others = sorted(path.parent.name for path in Path(settings.folder.parent).glob("*/run"))
     for provider in dict.fromkeys([settings.ingest.provider, *others]):
         found = settings.with_(ingest={"provider": provider})
-        note = read_note(found.folder, "serve") if is_running(found.folder) else None
+        note = read_note(found.folder, "serve" if is_running(found.folder) else "gateway")
         if note and note.url:
             return found, note.url
     raise Unavailable(f"no Artery runs on {settings.folder.parent}; start it with `artery up`")

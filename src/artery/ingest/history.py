@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import msgspec
 
-from artery.errors import ArteryError, Fenced
+from artery.bus.base import Entry
+from artery.errors import ArteryError, Fenced, PositionLost
 from artery.ingest import metrics
 from artery.ingest.marks import Span
 from artery.ingest.parts import Parts
@@ -74,11 +76,28 @@ class Errands:
     async def _recall(self) -> None:
         """Take up the holes of the last day: their longer candles may still be open."""
         oldest_ms = self._parts.now_ms() - MARKS_BACK_MS
+        head = await self._parts.bus.head("feed")
         async for entry in back(self._parts, "feed", MARKS_MAX):
-            fields = entry.fields
-            if int(fields.get("ts", "0")) < oldest_ms:
-                return
-            if fields.get("t") == "MARK" and fields.get("provider") == self._parts.provider:
+            if int(entry.fields.get("ts", "0")) < oldest_ms:
+                break
+            self._heed(entry)
+        await self._hear(head)
+
+    async def _hear(self, after: str) -> None:
+        """Take up what others say of this feed: the trimmer, when it had to cut what nobody had stored."""
+        while True:
+            try:
+                async for entries in self._parts.bus.follow("feed", after):
+                    for entry in entries:
+                        self._heed(entry)
+                    after = entries[-1].id
+            except PositionLost as lost:
+                after = lost.first
+
+    def _heed(self, entry: Entry) -> None:
+        fields = entry.fields
+        if fields.get("t") == "MARK" and fields.get("provider") == self._parts.provider:
+            with suppress(KeyError, ValueError):  # anyone may write to the log
                 self.need(fields.get("coin", ""), int(fields["from"]), int(fields["to"]))
 
     async def _do(self, job: Job) -> None:

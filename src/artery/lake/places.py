@@ -5,8 +5,8 @@ from pathlib import Path
 NAME = "artery"
 """The catalog's name, the same for Spark and PyIceberg."""
 
-QUERY, BATCH, POSITIONS = "artery.query", "artery.batch", "artery.positions"
-"""What each commit's summary names: the query, its batch, and how far in each stream it has come."""
+QUERY, BATCH, POSITIONS, LOG = "artery.query", "artery.batch", "artery.positions", "artery.log"
+"""What each commit's summary names: the query, its batch, how far in each stream it has come, and of which log."""
 
 
 def catalog_file(folder: Path) -> Path:

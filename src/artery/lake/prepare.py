@@ -1,4 +1,4 @@
-"""`python -m artery.lake.prepare FOLDER`: make the tables, and print how far in each stream the lake has come.
+"""`python -m artery.lake.prepare FOLDER LOG`: make the tables, print how far in each stream of a log the lake has come.
 
 A process of its own, so that what it needs is not kept by a service that needs it only at its start.
 """
@@ -13,12 +13,12 @@ from artery.lake.catalog import ensure_tables, open_catalog
 from artery.lake.reads import Lake
 
 
-def prepare(folder: Path) -> dict[str, str]:
-    """Make the tables that are missing; return the positions that the lake's commits name."""
+def prepare(folder: Path, log: int | None = None) -> dict[str, str]:
+    """Make the tables that are missing; return the positions that the lake's commits name, of this log if one is."""
     catalog = open_catalog(folder)
     ensure_tables(catalog)
     catalog.engine.dispose()
-    lake = Lake(folder)
+    lake = Lake(folder, log)
     try:
         return lake.positions()
     finally:
@@ -27,7 +27,7 @@ def prepare(folder: Path) -> dict[str, str]:
 
 def main() -> None:
     try:
-        positions = prepare(Path(sys.argv[1]))
+        positions = prepare(Path(sys.argv[1]), int(sys.argv[2]))
     except ArteryError as error:
         print(error, file=sys.stderr)
         sys.exit(1)

@@ -40,9 +40,12 @@ class FastQuery:
     again: a crash at any point counts every trade once.
     """
 
-    def __init__(self, book: CandleBook, epoch: int, bus: Bus, store: Store, calls: Calls, candle: str = START) -> None:
+    def __init__(
+        self, book: CandleBook, epoch: int, bus: Bus, store: Store, calls: Calls, candle: str = START, log: int = 0
+    ) -> None:
         self.progress = Progress()
         self.candle_position = candle
+        self._log = log
         self._book = book
         self._epoch = epoch
         self._bus = bus
@@ -79,7 +82,7 @@ class FastQuery:
 
     def _save(self) -> None:
         value = saved.encode(Saved(self.progress.positions, self.candle_position, self._book.state()))
-        self._calls(lambda: self._store.put(saved.KEY, value), "saving the candles' state")
+        self._calls(lambda: self._store.put(f"{saved.KEY}{self._log}", value), "saving the candles' state")
         self._saved_at = time.monotonic()
 
 

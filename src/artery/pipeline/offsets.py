@@ -19,6 +19,7 @@ SLOW = ("book", "candle", "feed")
 FEED_MAX = 10_000
 HISTORY_MAX = 40
 _PAGE = 1_000
+_LOOK = 10_000
 
 
 def plan_fast(reader: BusReader, start: Offsets, trades_max: int) -> Offsets:
@@ -77,8 +78,11 @@ def capped(reader: BusReader, stream: str, after: str, head: str, limit: int) ->
         return after
     if len(low) == len(high) == 1:  # a log that counts its entries
         return str(min(high[0], low[0] + limit))
-    entries = reader.read_raw(stream, after, limit, head)
-    return entries[-1][0] if entries else after
+    while limit > 0 and (entries := reader.read_raw(stream, after, min(limit, _LOOK), head)):
+        after, limit = entries[-1][0], limit - len(entries)
+        if len(entries) < _LOOK:
+            break
+    return after
 
 
 def first_readable(reader: BusReader, stream: str, position: str) -> str:

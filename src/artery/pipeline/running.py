@@ -12,14 +12,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from artery.bus.base import Bus, place
+from artery.bus.base import START, Bus, place
+from artery.bus.log_id import log_id, name_log
 from artery.bus.reader import open_reader
 from artery.errors import ArteryError, CannotStart, Unavailable
 from artery.pipeline import saved
 from artery.pipeline.calls import Calls
 from artery.pipeline.candles import CandleBook
 from artery.pipeline.fast import WRITER, FastQuery
-from artery.pipeline.offsets import STORE, Offsets, first_readable
+from artery.pipeline.offsets import STORE, Offsets
 from artery.pipeline.queries import start_query, warm_up
 from artery.pipeline.session import Spark
 from artery.pipeline.source import Options
@@ -52,13 +53,15 @@ class Running:
         self._thread = ThreadPoolExecutor(1, "spark")
         self._began = time.monotonic()
         self._storing: asyncio.Task[None] | None = None
+        self._log = 0
+        self._last_lag = 0
 
     async def start(self) -> None:
         """From what was saved to candles; the lake follows once the first are out, because people wait for those."""
         session, (start, head), _ = await asyncio.gather(
             self._in_thread(self._spark.session), self._prepare_candles(), self._prepare_groups()
         )
-        self._fast = FastQuery(self._book, self._epoch, self._bus, self._store, self._calls, head)
+        self._fast = FastQuery(self._book, self._epoch, self._bus, self._store, self._calls, head, self._log)
         warm = asyncio.create_task(asyncio.to_thread(warm_up, session))
         await self._in_thread(self._start_query, session, "fast", "artery_bars", start, self._fast.on_batch)
         await warm
@@ -97,9 +100,10 @@ class Running:
 
     async def _prepare_candles(self) -> tuple[Offsets, str]:
         await self._bus.append("candle", [], writer=WRITER, epoch=self._epoch)  # fence, then read
+        self._log = await log_id(self._bus) or await name_log(self._bus, self._epoch)
         reader = open_reader(self._settings.bus_url(), self._settings.bus.base)
         try:
-            return await saved.restore(self._book, self._store, self._bus, reader)
+            return await saved.restore(self._book, self._store, self._bus, reader, self._log)
         finally:
             reader.close()
 
@@ -110,15 +114,21 @@ class Running:
     async def _store_too(self, session: Any) -> None:
         """Start the store query, once there are candles or nothing to make them of."""
         await _until(lambda: self.batches()[0] >= 0, QUIET_S)
-        named = await asyncio.to_thread(_prepare_lake, self._settings)
-        positions = await self._in_thread(self._readable, named)
-        self._storage = StoreQuery(positions, self._bus, self._calls)
+        named = await asyncio.to_thread(_prepare_lake, self._settings, self._log)
+        moved = await saved.moved_lake(self._store, self._log)
+        wanted = {stream: max(named[stream], moved.get(stream, START), key=place) for stream in STORE}
+        positions = {stream: await self._resumed(stream, wanted[stream]) for stream in STORE}
+        self._storage = StoreQuery(positions, self._bus, self._calls, self._log)
         await self._in_thread(self._start_query, session, "store", "artery_rows", positions, self._storage.on_batch)
         if await _until(lambda: self.batches()[1] >= 0, FIRST_BATCH_S):
             self._spark.let_go()
 
-    def _readable(self, positions: Offsets) -> Offsets:
-        return {stream: first_readable(self._reader, stream, positions[stream]) for stream in STORE}
+    async def _resumed(self, stream: str, position: str) -> str:
+        reader = open_reader(self._settings.bus_url(), self._settings.bus.base)
+        try:
+            return await saved.resumed(self._bus, reader, stream, position)
+        finally:
+            reader.close()
 
     def _start_query(self, spark: Any, name: str, source: str, start: Offsets, on_batch: Any) -> None:
         made = self._settings.pipeline
@@ -160,10 +170,13 @@ class Running:
         }
 
     def _lag(self) -> int:
-        """Trades on the bus that no candle holds yet; on a log that does not count its entries, 0 or 1."""
+        """Trades on the bus that no candle holds yet; on a log that does not count its entries, 0 or 1. While the bus
+        is away it is what it was."""
         assert self._fast is not None
-        reached, head = place(self._fast.progress.positions.get("trade", "0")), place(self._reader.head("trade"))
-        return max(0, head[0] - reached[0]) if len(head) == 1 else int(head > reached)
+        with suppress(Unavailable):
+            reached, head = place(self._fast.progress.positions.get("trade", "0")), place(self._reader.head("trade"))
+            self._last_lag = max(0, head[0] - reached[0]) if len(head) == 1 else int(head > reached)
+        return self._last_lag
 
     def _why(self, query: Any) -> str:
         if not self._spark.alive():
@@ -181,9 +194,9 @@ async def _until(is_so: Callable[[], bool], wait_s: float) -> bool:
     return is_so()
 
 
-def _prepare_lake(settings: Settings) -> Offsets:
-    """Make the tables; return how far in each stream the lake has come."""
-    command = [sys.executable, "-m", "artery.lake.prepare", str(settings.folder)]
+def _prepare_lake(settings: Settings, log: int) -> Offsets:
+    """Make the tables; return how far in each stream of this log the lake has come."""
+    command = [sys.executable, "-m", "artery.lake.prepare", str(settings.folder), str(log)]
     try:
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PREPARE_S)
     except subprocess.TimeoutExpired as error:

@@ -4,7 +4,7 @@ import zlib
 
 import msgspec
 
-from artery.bus.base import START, Bus
+from artery.bus.base import START, Bus, place
 from artery.bus.reader import BusReader
 from artery.errors import BadEvent, CannotStart, PositionLost
 from artery.model import codec
@@ -14,7 +14,9 @@ from artery.pipeline.offsets import FAST, Offsets, first_readable
 from artery.store.base import Store
 from artery.telemetry import logger
 
-KEY = "artery:pipeline:book"
+KEY = "artery:pipeline:book:"
+LAKE_KEY = "artery:pipeline:lake:"
+"""With the id of the log to whose positions they belong: the book, and how far the lake had come when it was moved."""
 _PAGE = 1_000
 _BACK = 20_000
 _log = logger("pipeline")
@@ -36,13 +38,13 @@ def decode(value: bytes) -> Saved:
     try:
         return msgspec.msgpack.decode(zlib.decompress(value), type=Saved)
     except (zlib.error, msgspec.MsgspecError) as error:
-        raise CannotStart(f"{KEY} in the store is damaged ({error}); use another data folder") from error
+        raise CannotStart(f"{KEY}… in the store is damaged ({error}); use another data folder") from error
 
 
-async def restore(book: CandleBook, store: Store, bus: Bus, reader: BusReader) -> tuple[Offsets, str]:
-    """Make the book what it was when it was last saved; return from where the query has to read on, and the newest
-    candle on the bus. Older writers must have been fenced before."""
-    value = await store.get(KEY)
+async def restore(book: CandleBook, store: Store, bus: Bus, reader: BusReader, log: int = 0) -> tuple[Offsets, str]:
+    """Make the book what it was when it was last saved on the log of this id; return from where the query has to read
+    on, and the newest candle on the bus. Older writers must have been fenced before."""
+    value = await store.get(f"{KEY}{log}")
     head = await bus.head("candle")
     if value is None:
         book.restore(book.state(), await _newest(bus))
@@ -51,10 +53,25 @@ async def restore(book: CandleBook, store: Store, bus: Bus, reader: BusReader) -
         saved = decode(value)
         book.restore(saved.state, await _after(bus, saved.candle))
         wanted = saved.positions
-    found = {stream: first_readable(reader, stream, wanted[stream]) for stream in FAST}
+    found = {stream: await resumed(bus, reader, stream, wanted[stream]) for stream in FAST}
     if value is not None and found != wanted:
-        _log.error("the log was trimmed past the candles' position, some trades are lost", wanted=wanted, found=found)
+        _log.error("the log has lost entries at the candles' position", wanted=wanted, found=found)
     return found, head
+
+
+async def resumed(bus: Bus, reader: BusReader, stream: str, position: str) -> str:
+    """Where to read on after a position: there; where a trimmed stream begins; or, in a log that has lost its newest
+    entries, after the newest of those before it, because all of them were read."""
+    found = first_readable(reader, stream, position)
+    if place(found) >= place(position):
+        return found
+    before = await bus.read_back(stream, 1, position)
+    return before[0].id if before else found
+
+
+async def moved_lake(store: Store, log: int) -> Offsets:
+    """How far the lake had come when the log was moved and got this id, in positions of the new log."""
+    return msgspec.json.decode(await store.get(f"{LAKE_KEY}{log}") or b"{}", type=dict[str, str])
 
 
 async def _after(bus: Bus, position: str) -> list[Candle]:

@@ -1,7 +1,8 @@
 """The bus as streaming sources of Spark. Planning runs in the driver's own worker, reading in any worker."""
 
+import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -13,9 +14,12 @@ from pyspark.sql.types import StructType
 
 from artery.bus.base import place
 from artery.bus.reader import BusReader, open_reader
+from artery.errors import ArteryError
 from artery.pipeline import bars, rows
 from artery.pipeline.offsets import Offsets, Turns, plan_fast, plan_store, span
 
+PATIENCE_S = 60.0
+PAUSE_S = (0.1, 0.5)
 READER = lru_cache(maxsize=4)(open_reader)
 """A worker process is used for many batches, and keeps its connection to the bus."""
 
@@ -60,15 +64,21 @@ class _Reader(DataSourceStreamReader):  # type: ignore[misc]
         return self._options.start
 
     def latestOffset(self, start: Any = None, limit: Any = None) -> Offsets:  # noqa: N802
-        """Spark 4.1 does not say where the last batch ended, so it is remembered."""
-        return self._plan(self._bus(), self._reached)
+        """Spark 4.1 does not say where the last batch ended, so it is remembered. While the bus is away, nothing has
+        come: what is wrong is said by whoever writes there."""
+        try:
+            return self._plan(self._bus(), self._reached)
+        except ArteryError as error:
+            if not error.temporary:
+                raise
+            return self._reached
 
     def partitions(self, start: Offsets, end: Offsets) -> list[Span]:
         self._reached = end
         return [Span(start, end)]
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
-        yield self._read(self._bus(), partition)
+        yield patiently(lambda: self._read(self._bus(), partition))
 
     def commit(self, end: Offsets) -> None:
         """The groups are advanced by whoever has written the result, after it was written."""
@@ -81,6 +91,18 @@ class _Reader(DataSourceStreamReader):  # type: ignore[misc]
 
     def _read(self, bus: BusReader, part: Span) -> pa.RecordBatch:
         raise TypeError("a source reads its own batches")
+
+
+def patiently(read: Callable[[], pa.RecordBatch]) -> pa.RecordBatch:
+    """What `read` returns, also if the bus is away for a while: a task that fails ends its query."""
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return read()
+        except ArteryError as error:
+            if not error.temporary or time.monotonic() > deadline:
+                raise
+        time.sleep(random.uniform(*PAUSE_S))
 
 
 class BarsReader(_Reader):

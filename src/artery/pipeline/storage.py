@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from artery import crash
 from artery.bus.base import Bus, Entry, place
 from artery.errors import BadEvent
-from artery.lake.places import BATCH, POSITIONS, QUERY
+from artery.lake.places import BATCH, LOG, POSITIONS, QUERY
 from artery.lake.places import NAME as CATALOG
 from artery.lake.tables import BOOKS, GAPS, OHLC, TRADES, Table
 from artery.pipeline import decode, merges, rows
@@ -54,11 +54,12 @@ class StoreQuery:
     that was committed; and as every commit is a MERGE by key, a trade that is on the bus twice is in the lake once.
     """
 
-    def __init__(self, start: Offsets, bus: Bus, calls: Calls) -> None:
+    def __init__(self, start: Offsets, bus: Bus, calls: Calls, log: int = 0) -> None:
         self.progress = Progress(positions=dict(start))
         self.committed_ms = 0
         self.commits: dict[str, int] = {}
         self._positions = dict(start)
+        self._log = log
         self._bus = bus
         self._calls = calls
         self._upkeep = Upkeep()
@@ -127,7 +128,7 @@ class StoreQuery:
 
     def _sign(self, batch: DataFrame, batch_id: int) -> None:
         named = msgspec.json.encode(self._positions).decode()
-        merges.sign(batch.sparkSession, {QUERY: NAME, BATCH: str(batch_id), POSITIONS: named})
+        merges.sign(batch.sparkSession, {QUERY: NAME, BATCH: str(batch_id), POSITIONS: named, LOG: str(self._log)})
 
     def _bury(self, found: Iterable[Any]) -> None:
         """Put what cannot be decoded with the dead letters."""
