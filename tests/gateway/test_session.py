@@ -1,6 +1,7 @@
 """The session decides by frames and clock alone; nothing a client sends can break it."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -166,6 +167,15 @@ def test_early_frames_wait_and_are_handled_in_order() -> None:
     assert [item["id"] for item in said(one.verified(GRANT, at(1)))] == [str(n) for n in range(64)]
 
 
+def test_early_frames_count_like_any_other() -> None:
+    one = session()
+    for n in range(64):
+        one.receive(frame(type="ping", id=str(n)), at(0))
+    assert len(one.verified(GRANT, at(0))) == 64
+    assert said(one.receive(frame(type="ping", id="64"), at(0)))[0]["code"] == "rate_limited"
+    assert said(one.receive(frame(type="ping", id="65"), at(1)))[0]["type"] == "pong"
+
+
 @pytest.mark.parametrize("sizes", [[10] * 65, [40_000, 30_000]])
 def test_too_much_before_verification_ends_the_session(sizes: list[int]) -> None:
     one = session()
@@ -208,8 +218,9 @@ def test_a_client_within_the_rate_goes_on_for_ever() -> None:
         assert said(one.receive(frame(type="ping", id="1"), at(1 + n / 20)))[0]["type"] == "pong"
 
 
-def test_pings_of_the_protocol_count_as_frames_too() -> None:
-    one = live()
+@pytest.mark.parametrize("make", [live, session])
+def test_pings_of_the_protocol_count_as_frames_too(make: Callable[[], Session]) -> None:
+    one = make()
     ends = [shut(one.receive_other(1.0)) for _ in range(200)]
     assert [4029] in ends
     assert ends.count([4029]) == 1
@@ -220,6 +231,15 @@ def test_a_silent_client_is_pinged_and_then_let_go() -> None:
     pings = [s for s in range(1, 60) if one.tick(s) == [Ping()]]
     assert pings == [20, 40]
     assert shut(one.tick(60)) == [4012]
+
+
+def test_a_client_that_talks_is_pinged_too() -> None:
+    one = live()
+    pings = []
+    for s in range(1, 100):
+        one.heard(s)
+        pings += [s for decision in one.tick(s) if decision == Ping()]
+    assert pings == [20, 40, 60, 80]
 
 
 def test_any_byte_keeps_the_session() -> None:

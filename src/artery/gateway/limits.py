@@ -7,6 +7,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What one connection, and all of them together, may take."""
 
     flush_events: int = 128
+    flush_bytes: int = 64 * 1024
     flush_s: float = 0.004
     queue_events: int = 256
     queue_bytes: int = 1024 * 1024

@@ -222,7 +222,8 @@ class StreamProtocol(asyncio.Protocol):
             self._part(session, [bytes(frame.data)], frame.fin)
         elif frame.opcode is Opcode.CONT and self._text is not None:
             self._carry_out(session.receive_other(self._sessions.now().s))
-            self._part(session, [*self._text, bytes(frame.data)], frame.fin)
+            self._text.append(bytes(frame.data))
+            self._part(session, self._text, frame.fin)
         elif frame.opcode is Opcode.BINARY:
             self._carry_out(session.receive_binary())
         elif frame.opcode is Opcode.CLOSE:

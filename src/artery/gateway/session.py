@@ -123,7 +123,7 @@ class Session:
 
     def receive_other(self, now_s: float) -> list[Decision]:
         """A frame without text (a ping, a pong, a fragment) has arrived; it counts like any other."""
-        if self.state is not State.LIVE or self._pay(now_s) or self._tokens > -self._limits.frames_burst:
+        if self.state is State.CLOSED or self._pay(now_s) or self._tokens > -self._limits.frames_burst:
             return []
         return self.close(RATE, "too many frames")
 
@@ -142,6 +142,8 @@ class Session:
             return self.refuse(FORBIDDEN, "forbidden_scope", "this key lacks the scope stream")
         self.state, self.grant = State.LIVE, grant
         early, self._early, self._early_bytes = self._early, [], 0
+        # Each of them is answered, and all of them count: there is no second burst behind them.
+        self._tokens -= min(max(self._tokens, 0.0), len(early))
         decisions: list[Decision] = []
         for data in early:
             decisions += self._handle(data, now)
@@ -163,7 +165,8 @@ class Session:
             return self.refuse(UNAUTHENTICATED, "unauthenticated", "no key was verified in time")
         if now_s - self._heard_s >= self._limits.idle_s:
             return self.close(IDLE, f"nothing was heard for {self._limits.idle_s:.0f} s")
-        if now_s - max(self._heard_s, self._pinged_s) >= self._limits.ping_s:
+        if now_s - self._pinged_s >= self._limits.ping_s:
+            # Also to a client that talks: it is its sign of life from here, on a channel where nothing happens.
             self._pinged_s = now_s
             return [Ping()]
         return []
