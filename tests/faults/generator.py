@@ -28,6 +28,8 @@ class Job(msgspec.Struct):
     file: str
     seed: int = 0
     epoch: int = 0
+    first: int = 0
+    """How many this writer has sent before."""
     count: int = 0
     batch_max: int = 20
     every_ms: int = 10
@@ -51,10 +53,10 @@ async def main(job: Job) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     crash.arm(job.crash)
     bus = open_bus(job.url, job.base)
-    number = 0
-    while not stop.is_set() and (not job.count or number < job.count):
+    number, last = job.first, job.first + job.count
+    while not stop.is_set() and (not job.count or number < last):
         size = dice.randint(1, job.batch_max)
-        size = min(size, job.count - number) if job.count else size
+        size = min(size, last - number) if job.count else size
         entries = [entry(job, number + n, "x" * dice.randint(0, job.pad_bytes)) for n in range(1, size + 1)]
         number += size
         ids = [each["id"] for each in entries]

@@ -46,14 +46,16 @@ class Told:
         self._record = record
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._bus, name)
+        call = getattr(self._bus, name)
 
-    async def read_new(self, *args: Any, **kwargs: Any) -> list[Entry]:
-        try:
-            return await self._bus.read_new(*args, **kwargs)
-        except PositionLost as lost:
-            self._record.say(Line(gap=str(lost)))
-            raise
+        async def told(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return await call(*args, **kwargs)
+            except PositionLost as lost:
+                self._record.say(Line(gap=str(lost)))
+                raise
+
+        return told
 
 
 async def share(job: Job, bus: Bus, record: Record) -> None:

@@ -167,7 +167,8 @@ class Stage:
 
     def parts_with(self, settings: Settings) -> Parts:
         pauses = Pauses(beat_s=0.002, look_s=0.005, ask_s=0.0, status_s=0.02)
-        return Parts(settings, self.bus, self.pubsub, self.store, self.venue, lambda: self.venue.now_ms, pauses)
+        now_ms = lambda: self.venue.now_ms  # noqa: E731 (both clocks are the venue's)
+        return Parts(settings, self.bus, self.pubsub, self.store, self.venue, now_ms, pauses, steady_ms=now_ms)
 
     @property
     def now_ms(self) -> int:

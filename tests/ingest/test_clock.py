@@ -2,10 +2,11 @@
 
 import itertools
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artery.ingest.clock import SETTLE_MS, FeedClock
+from artery.ingest.clock import SETTLE_MS, SLEW, FeedClock
 from tests.ingest.make import T0
 
 GRACE = 1_000
@@ -91,3 +92,24 @@ def test_a_wall_clock_that_was_set_an_hour_ahead_does_not_run_ahead_of_the_trade
         clock.passed(now)
         told = clock.say(now, up=True)
         assert told is None or told <= now - 3_600_000
+
+
+@pytest.mark.parametrize("jump_ms", [3_600_000, -3_600_000])
+def test_a_wall_clock_that_is_set_while_the_feed_runs_is_followed_slowly(jump_ms: int) -> None:
+    clock = FeedClock(0, GRACE)
+    told = []
+    for steady in every(0, 60):
+        now = T0 + steady + (jump_ms if steady >= 10_000 else 0)
+        clock.passed(now, float(steady))
+        if said_ms := clock.say(now, up=True):
+            told.append((steady, said_ms))
+    assert len(told) > 50
+    assert all(abs(said_ms - (T0 + steady - GRACE)) <= 60_000 / SLEW + 500 for steady, said_ms in told)
+    assert (told[-1][1] - (T0 + told[-1][0]) > 0) == (jump_ms > 0)
+
+
+def test_a_machine_that_slept_is_not_a_clock_that_was_set() -> None:
+    clock = FeedClock(0, GRACE)
+    for steady in (*every(0, 3), *every(3_600_000, 3)):
+        clock.passed(T0 + steady, float(steady))
+    assert clock.say(T0 + 3_603_000, up=True) == T0 + 3_602_500 - GRACE

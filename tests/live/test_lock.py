@@ -107,6 +107,25 @@ async def test_a_clock_set_back_does_not_take_the_lock_from_a_holder_that_renews
     assert term is not None
 
 
+@pytest.mark.parametrize("jump_s", [3_600, -3_600])
+async def test_a_clock_that_is_set_takes_the_lock_from_nobody_who_renews(jump_s: int) -> None:
+    time, store = Time(), DictStore()
+    holder, watcher = time.lock(store), time.lock(store)
+    term = await holder.acquire(KEY, 30)
+    for turn in range(12):
+        if turn != 6:  # then the renewal just before the jump was never looked at
+            assert await watcher.acquire(KEY, 30) is None
+        time.steady, time.wall = time.steady + 10, time.wall + 10
+        assert term is not None
+        term = await holder.renew(term, 30)
+        time.wall += jump_s if turn == 6 else 0
+        assert await watcher.acquire(KEY, 30) is None
+    assert term is not None
+    time.steady, time.wall = time.steady + 31, time.wall + 31
+    assert await holder.renew(term, 30) is None
+    assert await watcher.acquire(KEY, 30) is not None
+
+
 async def test_what_is_no_lock_is_refused_and_left_alone() -> None:
     store = DictStore()
     store.items[KEY] = b"something else"

@@ -14,7 +14,7 @@ from artery.telemetry import counter, logger
 
 _log = logger("bus")
 _dead = counter("bus_dead_letters", "entries given up", "stream", "group")
-_lost = counter("bus_read_losses", "times that a group found its next entries trimmed", "stream", "group")
+_lost = counter("bus_read_losses", "times that a group found its next entries gone", "stream", "group")
 
 Handle = Callable[[Entry], Awaitable[None]]
 
@@ -67,6 +67,10 @@ class _Consumer:
                     ready = True
                 await self._turn()
                 pauses = 0
+            except PositionLost as lost:  # said once by whichever call meets it, and the group goes on behind it
+                _lost.labels(self._stream, self._group).inc()
+                _log.warning("entries were lost before they were read, going on", error=str(lost))
+                self._retry_at = 0.0
             except ArteryError as error:
                 if not error.temporary:
                     raise
@@ -99,13 +103,7 @@ class _Consumer:
         wait_ms = self._pace.wait_ms
         if self._retry_at is not None:
             wait_ms = min(wait_ms, max(0, int((self._retry_at - time.monotonic()) * 1_000) + 1))
-        try:
-            page = await self._bus.read_new(self._stream, self._group, self._name, self._pace.page, wait_ms)
-        except PositionLost as lost:
-            _lost.labels(self._stream, self._group).inc()
-            _log.warning("entries were trimmed before they were read, going on", error=str(lost))
-            return
-        await self._work(page)
+        await self._work(await self._bus.read_new(self._stream, self._group, self._name, self._pace.page, wait_ms))
 
     async def _work(self, page: Sequence[Entry]) -> None:
         """Handle a page in order and ack what is done, also when stopped half way."""

@@ -17,6 +17,11 @@ def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def steady_ms() -> float:
+    """Milliseconds on a clock that nobody sets and that goes on while the machine sleeps, where there is one."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) * 1_000
+
+
 @dataclass(frozen=True, slots=True)
 class Pauses:
     """How long the feed's tasks rest between two looks at the world."""
@@ -42,6 +47,7 @@ class Parts:
     venue: Venue
     now_ms: Callable[[], int] = wall_ms
     pauses: Pauses = Pauses()
+    steady_ms: Callable[[], float] = steady_ms
 
     @property
     def provider(self) -> str:

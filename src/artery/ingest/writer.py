@@ -94,7 +94,7 @@ class Writer:
     async def turn(self) -> None:
         """Write what has come, in as few appends as possible, then say what is to be said."""
         now_ms = self._parts.now_ms()
-        self._turns.clock.passed(now_ms)
+        self._turns.clock.passed(now_ms, self._parts.steady_ms())
         signals, lost = self._intake.take(TURN_EVENTS), self._intake.take_holes()
         turn = self._turns.turn(signals, lost, now_ms, time.monotonic() * 1_000)
         if turn.trades and turn.books:  # side by side, so that a bus that commits in groups syncs once for both

@@ -33,13 +33,22 @@ class Holder(msgspec.Struct, frozen=True):
         return Process(self.pid, self.started, self.host)
 
 
+class _Look(msgspec.Struct, frozen=True):
+    """What was last seen of a lock: its value, and on the monotonic clock when that lapses and when it was seen."""
+
+    value: bytes
+    lapses: float
+    at: float
+
+
 class StoreLock:
     """A lock that is a value in the store, changed only by compare-and-set.
 
-    The TTL is by the wall clock, which every process shares. Three things end a term before or without it: a release;
-    a value that has not changed for its whole TTL while somebody looked on (the wall clock was set back); and a holder
-    whose process on this same machine has ended, which is seen by its number and start time. So a service that was
-    killed leads again as soon as it is back. Who writes with the epoch of a term that has ended is fenced by the bus.
+    The TTL is by the wall clock, which every process shares; who looks on goes by its monotonic clock from its first
+    look, so that a wall clock that is set neither ends a term nor keeps one. Two things end a term before its TTL: a
+    release, and the end of the holder's process on this same machine, which is seen by its number and start time. So a
+    service that was killed leads again as soon as it is back. Who writes with the epoch of a term that has ended is
+    fenced by the bus.
     """
 
     def __init__(
@@ -53,7 +62,7 @@ class StoreLock:
         self._clock = clock
         self._monotonic = monotonic
         self._process = this_process()
-        self._seen: dict[str, tuple[bytes, float]] = {}
+        self._seen: dict[str, _Look] = {}
 
     async def acquire(self, key: str, ttl_s: float = 30.0) -> Term | None:
         before = self._monotonic()
@@ -73,7 +82,7 @@ class StoreLock:
         before = self._monotonic()
         old = await self._store.get(term.key)
         holder = _decode(term.key, old)
-        if holder is None or holder.token != term.token or holder.expires_ms <= self._clock() * 1_000:
+        if holder is None or holder.token != term.token or before >= term.deadline:
             return None
         if not await self._store.compare_and_set(term.key, old, self._value(term.token, term.epoch, ttl_s)):
             return None
@@ -97,15 +106,19 @@ class StoreLock:
         return msgspec.json.encode(Holder(token, epoch, expires_ms, ttl_ms, me.pid, me.started, me.host))
 
     def _holds(self, key: str, holder: Holder, value: bytes) -> bool:
-        """Whether the holder may still think that the lock is its own."""
-        now = self._monotonic()
-        seen, since = self._seen.pop(key, (b"", now))
-        since = since if seen == value else now
+        """Whether the holder may still think that the lock is its own.
+
+        When a value lapses is judged once, when it is first seen; a value that has changed since the last look was
+        written after that look, whatever the wall clock says.
+        """
+        now, before = self._monotonic(), self._seen.pop(key, None)
+        ttl_s, left_s = holder.ttl_ms / 1_000, holder.expires_ms / 1_000 - self._clock()
+        lapses = now + min(left_s, ttl_s)
+        if before is not None:
+            lapses = before.lapses if before.value == value else max(lapses, before.at + ttl_s)
         if len(self._seen) < _SEEN_MAX:
-            self._seen[key] = (value, since)
-        unchanged = now - since > holder.ttl_ms / 1_000
-        expired = holder.expires_ms <= self._clock() * 1_000
-        return not (expired or unchanged or holder.process.is_dead())
+            self._seen[key] = _Look(value, lapses, now)
+        return bool(holder.token) and now < lapses and not holder.process.is_dead()
 
 
 def _decode(key: str, value: bytes | None) -> Holder | None:

@@ -1,0 +1,75 @@
+"""Logs on every backend, seeds, and a table at the end."""
+
+import itertools
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.faults.logs import BACKENDS, Log, Servers
+from tests.faults.processes import Stage
+from tests.faults.processes import stage as staged
+from tests.faults.trial import LONG, ROWS, Trial, seeds, table
+
+_SEEDS = seeds()
+_bases = itertools.count(1)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A scenario runs once with each seed."""
+    if "trial" in metafunc.fixturenames:
+        metafunc.parametrize("seed", _SEEDS)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if LONG and ROWS:
+        terminalreporter.section("faults")
+        terminalreporter.write_line(table(ROWS))
+
+
+@pytest.fixture
+def trial(request: pytest.FixtureRequest, seed: int) -> Trial:
+    name = re.sub(r"\[.*", "", request.node.name).removeprefix("test_").replace("_", " ")
+    backend = request.node.callspec.params.get("log", request.node.callspec.params.get("server_log", ""))
+    return Trial(request.node.nodeid, f"{name} ({backend})" if backend else name, seed)
+
+
+@pytest.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
+    async with staged(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Servers]:
+    """Real servers, each started by the first scenario that needs it and shared by all."""
+    made = Servers()
+    yield made
+    made.end()
+
+
+def _log(name: str, servers: Servers, folder: Path) -> Log:
+    return Log(name, servers.url(name, folder), f"fault_{next(_bases)}", servers.server(name))
+
+
+@pytest.fixture(params=BACKENDS)
+def log(request: pytest.FixtureRequest, servers: Servers, tmp_path: Path) -> Log:
+    """A log on each backend, with a base of its own."""
+    return _log(request.param, servers, tmp_path)
+
+
+@pytest.fixture(params=[name for name in BACKENDS if name != "sqlite"])
+def server_log(request: pytest.FixtureRequest, servers: Servers, tmp_path: Path) -> Log:
+    """A log on each backend that has a server."""
+    return _log(request.param, servers, tmp_path)
+
+
+@pytest.fixture
+def redis_log(servers: Servers, tmp_path: Path) -> Log:
+    return _log("redis", servers, tmp_path)
+
+
+@pytest.fixture
+def sqlite_log(servers: Servers, tmp_path: Path) -> Log:
+    return _log("sqlite", servers, tmp_path)

@@ -1,0 +1,113 @@
+"""Consumers that die, and entries that nobody can handle."""
+
+import asyncio
+import time
+
+from artery.bus.base import DEAD, Entry
+from tests.faults.checker import Sent, Verdict, check
+from tests.faults.logs import Log
+from tests.faults.processes import Stage, until
+from tests.faults.records import lines, seen_ids, sights_of
+from tests.faults.traffic import GROUP, STREAM, Traffic
+from tests.faults.trial import Trial
+
+OTHERS_WAIT_MS = 1_000
+SLACK_MS = 2_000
+
+
+async def test_a_consumer_that_dies_again_and_again_and_then_for_good_loses_nothing(
+    trial: Trial, log: Log, stage: Stage
+) -> None:
+    traffic = Traffic(stage, log, trial)
+    traffic.generate(every_ms=30)
+    for _ in range(6):
+        crash = trial.dice.choice(["", "bus.handled:1", "bus.handled:3"])
+        before = len(seen_ids([stage.file("a")]))
+        sink = traffic.consume("a", page=20, handle_ms=1.0, crash=crash)
+        await until(lambda before=before: len(seen_ids([stage.file("a")])) > before, "its first batch")  # type: ignore[misc]
+        await asyncio.sleep(trial.pick(0.0, 5.0))
+        if crash:
+            assert await sink.ended() == -9
+        else:
+            sink.kill()
+    traffic.consume("b", idle_ms=500)
+    await traffic.flows()
+    await traffic.settle()
+    async with log.opened() as bus:
+        state = await bus.group(STREAM, GROUP)
+        assert (state.pending, state.lag) == (0, 0)
+        assert await bus.read(DEAD) == []
+
+
+def numbered(trial: Trial, count: int) -> list[dict[str, str]]:
+    """Entries of which some can never be handled."""
+    fates = trial.dice.choices(["", "undecodable", "failing"], [8, 1, 1], k=count)
+    fates[1:3] = ["undecodable", "failing"]
+    return [
+        {"t": "FAULT", "provider": "me", "coin": "BTC", "id": f"me-{n}", "fate": fate} for n, fate in enumerate(fates)
+    ]
+
+
+async def buried(log: Log, count: int) -> list[Entry]:
+    """The dead letters, once there are so many; a moment later there must not be more."""
+    found: list[Entry] = []
+    async with log.opened() as bus, asyncio.timeout(60):
+        while len(found) < count:
+            await asyncio.sleep(0.1)
+            found = await bus.read(DEAD)
+        await asyncio.sleep(0.2)
+        return await bus.read(DEAD)
+
+
+async def append(log: Log, entries: list[dict[str, str]]) -> None:
+    async with log.opened() as bus:
+        for entry in entries:
+            await bus.append(STREAM, [entry | {"at_ms": str(int(time.time() * 1_000))}])
+
+
+def judged(stage: Stage, entries: list[dict[str, str]], *readers: str) -> Verdict:
+    """Those that can be handled were, each once."""
+    good = [entry["id"] for entry in entries if not entry["fate"]]
+    return check([Sent(good, set(good))], sights_of(stage.file(name) for name in readers), ordered=False)
+
+
+async def test_an_entry_that_cannot_be_handled_is_buried_after_its_tries_and_others_do_not_wait(
+    trial: Trial, log: Log, stage: Stage
+) -> None:
+    traffic = Traffic(stage, log, trial)
+    await append(log, [{"id": "first", "provider": "me", "coin": "BTC"}])
+    sink = traffic.consume("a")
+    await stage.sees({"first"}, "a")
+    entries = numbered(trial, trial.pick(40, 400))
+    await append(log, entries)
+    bad = {entry["id"]: entry["fate"] for entry in entries if entry["fate"]}
+    await stage.sees({entry["id"] for entry in entries} - set(bad), "a")
+    found = await buried(log, len(bad))
+    await sink.stop()
+    entries.append({"id": "first", "fate": ""})
+    trial.judge(judged(stage, entries, "a"))
+    tries = {"undecodable": "1", "failing": "5"}
+    assert {letter.fields["group"] for letter in found} == {GROUP}
+    said = sorted((letter.fields["fate"], letter.fields["tries"]) for letter in found)
+    assert said == sorted((fate, tries[fate]) for fate in bad.values())
+    waits = [line.wait_ms for line in lines(stage.file("a")) if line.seen and line.seen != "first"]
+    assert max(waits) < OTHERS_WAIT_MS + SLACK_MS
+
+
+async def test_a_consumer_that_dies_while_it_buries_an_entry_buries_it_once(
+    trial: Trial, log: Log, stage: Stage
+) -> None:
+    traffic = Traffic(stage, log, trial)
+    entries = numbered(trial, 20)
+    await append(log, entries)
+    for crash in ("bus.refused", "bus.buried"):
+        assert await traffic.consume("a", crash=crash).ended() == -9
+    sink = traffic.consume("a")
+    bad = [entry for entry in entries if entry["fate"]]
+    await stage.sees({entry["id"] for entry in entries if not entry["fate"]}, "a")
+    found = await buried(log, len(bad))
+    await sink.stop()
+    trial.judge(judged(stage, entries, "a"))
+    assert sorted(letter.fields["fate"] for letter in found) == sorted(entry["fate"] for entry in bad)
+    async with log.opened() as bus:
+        assert (await bus.group(STREAM, GROUP)).pending == 0
