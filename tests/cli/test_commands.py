@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.command import artery
 
-COMMANDS = ("up", "open", "run", "doctor", "selftest", "settings", "tail", "history", "keys", "bus")
+COMMANDS = ("up", "open", "run", "doctor", "selftest", "settings", "tail", "history", "indicators", "keys", "bus")
 
 
 def test_the_help_lists_every_command(tmp_path: Path) -> None:
@@ -41,11 +41,15 @@ def test_an_unknown_setting_is_refused_by_every_command(tmp_path: Path) -> None:
 
 
 def test_an_unknown_service_or_venue_is_refused(tmp_path: Path) -> None:
-    assert artery("run", "tea", folder=tmp_path).sentence == "'tea' is not a service; there are sim, serve, pipeline"
+    refused = artery("run", "tea", folder=tmp_path).sentence
+    assert refused.startswith("'tea' is not a service; there are sim, serve, ")
+    assert refused.endswith(" pipeline")
     assert "there is hyperliquid" in artery("up", "--live", "moon", folder=tmp_path).sentence
 
 
-@pytest.mark.parametrize("words", [("open",), ("tail", "SIM:BTC"), ("history", "SIM:BTC", "1m")])
+@pytest.mark.parametrize(
+    "words", [("open",), ("tail", "SIM:BTC"), ("history", "SIM:BTC", "1m"), ("indicators", "SIM:BTC")]
+)
 def test_with_nothing_running_it_says_how_to_start(words: tuple[str, ...], tmp_path: Path) -> None:
     done = artery(*words, folder=tmp_path)
     assert done.code == 1

@@ -7,7 +7,7 @@ from typing import NoReturn
 import typer
 
 from artery import __version__
-from artery.cli import bus, keys, looking, market, running
+from artery.cli import bus, indicators, keys, looking, market, running
 from artery.errors import ArteryError
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
 running.add_to(app)
 looking.add_to(app)
 market.add_to(app)
+indicators.add_to(app)
 app.add_typer(keys.app, name="keys")
 app.add_typer(bus.app, name="bus")
 

@@ -18,7 +18,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidState, InvalidURI
 from websockets.frames import CloseCode
 
-from artery.client import frames
+from artery.client import frames, indicators
 from artery.client.frames import Event, Gap, Tracker
 from artery.client.names import channel, moment
 from artery.errors import BadInput, NotAllowed, Unavailable
@@ -101,6 +101,22 @@ class Artery:
             start_ms = page.column("start")[-1].as_py() + length.ms
         return pa.concat_tables(pages) if pages else await self._page(wanted.provider, wanted.market, period, 0, 0)
 
+    async def indicators(
+        self,
+        market: str,
+        period: str = "1m",
+        since: str | int | datetime = "1d",
+        until: str | int | datetime | None = None,
+    ) -> pa.Table:
+        """The indicators of every candle as an Arrow table, oldest first."""
+        now_ms = _now_ms()
+        start_ms, end_ms = moment(since, now_ms), moment(until, now_ms) if until is not None else now_ms + 1
+        return await indicators.past(self._body, channel(market), Period.parse(period), start_ms, end_ms)
+
+    async def indicators_now(self, market: str, period: str = "1m") -> dict[str, Any]:
+        """The indicators of the newest closed candle and of the open one, as the engine has them."""
+        return await indicators.now(self._body, channel(market), Period.parse(period))
+
     async def markets(self) -> list[dict[str, Any]]:
         """What the gateway serves."""
         answer = await self._get("/v1/markets", {})
@@ -123,6 +139,9 @@ class Artery:
         if answer.status_code != httpx.codes.OK:
             raise _http_error(answer)
         return answer
+
+    async def _body(self, path: str, query: dict[str, Any]) -> bytes:
+        return (await self._get(path, query)).content
 
     async def _connect(self) -> ClientConnection:
         return await connect(
