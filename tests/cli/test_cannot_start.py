@@ -52,13 +52,9 @@ def test_a_number_that_is_no_port(tmp_path: Path) -> None:
 
 
 def test_java_is_missing(tmp_path: Path) -> None:
-    empty = tmp_path / "bin"
-    empty.mkdir()
-    data = tmp_path / "data"
-    for settings in ({"PATH": str(empty), "JAVA_HOME": ""}, {"JAVA_HOME": str(tmp_path / "nowhere")}):
-        sentence = refused(data, **settings)
-        assert sentence.startswith("Java is missing; install Java 17")
-    assert not data.exists()
+    sentence = refused_without_java(tmp_path / "data", JAVA_HOME=str(tmp_path / "nowhere"))
+    assert sentence.startswith("Spark needs Java and finds none: install Java 17")
+    assert not (tmp_path / "data").exists()
 
 
 def test_java_is_too_old(tmp_path: Path) -> None:
@@ -66,8 +62,16 @@ def test_java_is_too_old(tmp_path: Path) -> None:
     java.parent.mkdir(parents=True)
     java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
     java.chmod(0o755)
-    sentence = refused(tmp_path / "data", JAVA_HOME=str(tmp_path / "old"))
-    assert sentence.startswith(f"{java} is not Java 17 or later; install Java 17")
+    sentence = refused_without_java(tmp_path / "data", JAVA_HOME=str(tmp_path / "old"))
+    assert sentence.startswith("Spark needs Java 17 to 25 and finds only 11: install Java 17")
+
+
+def test_a_redis_that_does_not_answer_is_said_before_anything_starts(tmp_path: Path) -> None:
+    for setting in ("ART_BUS_URL", "ART_LIVE_URL", "ART_STORE_URL"):
+        sentence = refused(tmp_path / "data", **{setting: "redis://127.0.0.1:1/0"})
+        assert sentence.startswith("Redis at 127.0.0.1:1 cannot be reached")
+        assert sentence.endswith(f"set {setting}")
+    assert not (tmp_path / "data").exists()
 
 
 def test_the_data_folder_is_a_file(tmp_path: Path) -> None:
@@ -89,11 +93,23 @@ def refused_on(folder: Path, options: str, first: str = "true") -> str:
     It is mounted in a namespace that only this command sees, and that goes away with it.
     """
     folder.mkdir()
+    return refused_after(f"mount -t tmpfs -o {options} tmpfs {folder}; cd {folder}; {first}", folder)
+
+
+def refused_without_java(folder: Path, **settings: str) -> str:
+    """As `refused`, where nothing is in the places that Java is kept in."""
+    hide = "for place in /usr/lib/jvm /opt/java; do if [ -d $place ]; then mount -t tmpfs tmpfs $place; fi; done"
+    return refused_after(hide, folder, **settings)
+
+
+def refused_after(first: str, folder: Path, **settings: str) -> str:
+    """As `refused`, after `first` was done in a namespace of mounts that goes away with the command."""
     words = shlex.join([sys.executable, "-m", "artery", "up", "--json"])
     done = subprocess.run(
         ["unshare", "--mount", *([] if os.geteuid() == 0 else ["--map-root-user"]), "sh", "-euc",
-         f"mount -t tmpfs -o {options} tmpfs {folder}; cd {folder}; {first}; exec {words}"],
-        env=environment(folder), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+         f"{first}; exec {words}"],
+        env=environment(folder, **settings), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+        check=False,
     )  # fmt: skip
     assert done.returncode == 1, done.stderr
     assert left_behind(folder) == []

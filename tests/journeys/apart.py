@@ -101,10 +101,11 @@ class Apart:
         found: dict[str, object] = msgspec.json.decode(value) if value else {}
         return found
 
-    def leads(self, service: Service) -> bool:
-        """Whether this ingest says in its log that it leads, and has not said since that it does not."""
-        lines = [line for line in service.log.read_text(errors="replace").splitlines() if "leading" in line]
-        return service.runs() and bool(lines) and "no longer" not in lines[-1]
+
+def leads(service: Service) -> bool:
+    """Whether this ingest says in its log that it leads, and has not said since that it does not."""
+    lines = [line for line in service.log.read_text(errors="replace").splitlines() if "leading" in line]
+    return service.runs() and bool(lines) and "no longer" not in lines[-1]
 
 
 @contextlib.contextmanager

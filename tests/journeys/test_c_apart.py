@@ -15,7 +15,7 @@ from artery.client import Artery, Gap
 from artery.lake.reads import Lake
 from artery.model.events import Candle, Trade
 from tests.journeys import ledger
-from tests.journeys.apart import Apart, Service, apart
+from tests.journeys.apart import Apart, Service, apart, leads
 from tests.journeys.waiting import until
 
 MINUTE_MS = 60_000
@@ -78,7 +78,7 @@ class Watcher:
 
 
 def leader(house: Apart) -> Service:
-    found = [service for service in house.services if "ingest" in service.log.name and house.leads(service)]
+    found = [service for service in house.services if "ingest" in service.log.name and leads(service)]
     assert len(found) == 1, "one leads"
     return found[0]
 

@@ -13,7 +13,8 @@ from typing import Literal
 import msgspec
 
 from artery.app import machine, preflight
-from artery.errors import ArteryError
+from artery.errors import ArteryError, CannotStart
+from artery.pipeline.java import find_java
 from artery.settings import Settings
 from artery.telemetry import masked
 
@@ -64,12 +65,11 @@ def _python() -> Finding:
 
 
 def _java(environ: Mapping[str, str]) -> Finding:
-    path = machine.java_path(environ)
-    number = machine.java_version(path) if path else 0
-    if number >= machine.JAVA_LEAST:
-        return Finding("Java", "ok", f"{number} ({path})")
-    how = "install Java 17 (on Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
-    return Finding("Java", "missing", f"{number or 'no version'} ({path})" if path else "none", how)
+    try:
+        return Finding("Java", "ok", str(find_java(environ)))
+    except CannotStart as error:
+        found, _, do = str(error).partition(": ")
+        return Finding("Java", "missing", found, do)
 
 
 def _jars(settings: Settings) -> Finding:
@@ -113,14 +113,9 @@ def _ports(settings: Settings) -> Iterator[Finding]:
 
 def _redis(settings: Settings) -> Iterator[Finding]:
     """The Redis servers that the settings name: whether they answer, and what is wrong with their set-up."""
-    named = {
-        "ART_BUS_URL": ("the log's Redis", settings.bus.url),
-        "ART_LIVE_URL": ("pub/sub's Redis", settings.live.url),
-        "ART_STORE_URL": ("the store's Redis", settings.store.url),
-    }
-    for setting, (part, url) in named.items():
-        if not url.startswith(("redis://", "rediss://", "unix://")):
-            continue
+    parts = {"ART_BUS_URL": "the log's Redis", "ART_LIVE_URL": "pub/sub's Redis", "ART_STORE_URL": "the store's Redis"}
+    for setting, url in preflight.redis_urls(settings).items():
+        part = parts[setting]
         try:
             from artery.bus.redis_check import look_at_redis
 

@@ -1,43 +1,18 @@
-"""What this machine has: Java, Spark's jars, free ports, room on the disk. Each look is bounded in time."""
+"""What this machine has: Spark's jars, free ports, room on the disk. Each look is bounded in time."""
 
 import errno
 import os
-import re
 import shutil
 import socket
-import subprocess
-from collections.abc import Mapping
 from pathlib import Path
 
 import artery
 from artery.settings import Settings
 
-JAVA_LEAST = 17
 LOOK_S = 20.0
 ROOM_MIN_BYTES = 64 * 1024 * 1024
 ROOT = Path(artery.__file__).resolve().parents[2]
 """The project's own folder, where set-up has put the jars and the page."""
-
-_VERSION = re.compile(r'version "(\d+)')
-
-
-def java_path(environ: Mapping[str, str]) -> str | None:
-    """The Java that Spark would take: the one of JAVA_HOME, or the first on the path."""
-    home = environ.get("JAVA_HOME")
-    if home:
-        found = Path(home) / "bin" / "java"
-        return str(found) if os.access(found, os.X_OK) else None
-    return shutil.which("java", path=environ.get("PATH", os.defpath))
-
-
-def java_version(path: str) -> int:
-    """Its first number (17, 21), or 0 if it does not say."""
-    try:
-        said = subprocess.run([path, "-version"], capture_output=True, text=True, timeout=LOOK_S, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return 0
-    found = _VERSION.search(said.stderr + said.stdout)
-    return int(found[1]) if found else 0
 
 
 def jars(settings: Settings) -> list[Path]:

@@ -1,12 +1,14 @@
 """Before anything is started: what would make the start fail, said in one sentence."""
 
+import asyncio
 import fcntl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from artery.app import machine
-from artery.errors import CannotStart
+from artery.errors import ArteryError, CannotStart
+from artery.pipeline.java import find_java
 from artery.settings import Settings
 
 LOCK = "up.lock"
@@ -16,9 +18,11 @@ def check(settings: Settings, environ: Mapping[str, str]) -> None:
     """Raise the first reason why Artery cannot run here; what can be looked at without a trace comes first."""
     if is_running(settings.folder):
         raise _running(settings.folder)
-    _check_java(environ)
+    find_java(environ)
     if not machine.jars(settings):
         raise CannotStart("Spark's jars are missing; run scripts/setup")
+    for setting, url in redis_urls(settings).items():
+        _check_redis(setting, url)
     _check_port("the gateway", settings.gateway.host, settings.gateway.port, "ART_GATEWAY_PORT")
     if settings.simulated:
         _check_port("the simulated venue", "127.0.0.1", settings.sim.port, "ART_SIM_PORT")
@@ -58,14 +62,20 @@ def _running(folder: Path) -> CannotStart:
     )
 
 
-def _check_java(environ: Mapping[str, str]) -> None:
-    path = machine.java_path(environ)
-    how = f"install Java {machine.JAVA_LEAST} (on Debian: apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
-    if path is None:
-        raise CannotStart(f"Java is missing; {how}")
-    version = machine.java_version(path)
-    if version < machine.JAVA_LEAST:
-        raise CannotStart(f"{path} is not Java {machine.JAVA_LEAST} or later; {how}")
+def redis_urls(settings: Settings) -> dict[str, str]:
+    """The settings that name a Redis server, and what they name."""
+    named = {"ART_BUS_URL": settings.bus.url, "ART_LIVE_URL": settings.live.url, "ART_STORE_URL": settings.store.url}
+    return {setting: url for setting, url in named.items() if url.startswith(("redis://", "rediss://", "unix://"))}
+
+
+def _check_redis(setting: str, url: str) -> None:
+    """Each service would say it of itself; here it is said once, before anything was started."""
+    from artery.bus.redis_check import look_at_redis
+
+    try:
+        asyncio.run(look_at_redis(url, setting))
+    except ArteryError as error:
+        raise CannotStart(str(error)) from error
 
 
 def _check_port(who: str, host: str, port: int, setting: str) -> None:

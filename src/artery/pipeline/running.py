@@ -100,7 +100,7 @@ class Running:
 
     async def _prepare_candles(self) -> tuple[Offsets, str]:
         await self._bus.append("candle", [], writer=WRITER, epoch=self._epoch)  # fence, then read
-        self._log = await log_id(self._bus) or await name_log(self._bus, self._epoch)
+        self._log = await log_id(self._bus) or await name_log(self._bus, time.time_ns() // 1_000_000)
         reader = open_reader(self._settings.bus_url(), self._settings.bus.base)
         try:
             return await saved.restore(self._book, self._store, self._bus, reader, self._log)
