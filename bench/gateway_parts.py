@@ -1,4 +1,4 @@
-"""The processes of the gateway's benchmark: the load generator, ours, Fastify, nats-server; each is ended by its pid."""
+"""The processes of the gateway's benchmark: the load generator, ours, Fastify, nats-server; each ended by its pid."""
 
 import asyncio
 import json
