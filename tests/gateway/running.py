@@ -17,6 +17,7 @@ from artery.gateway import keys
 from artery.gateway.limits import LIMITS, Limits
 from artery.gateway.service import Gateway, listening
 from artery.lake.reads import Lake
+from artery.live.base import PubSub
 from artery.live.open import open_pubsub
 from artery.model import codec
 from artery.model.events import Candle, FeedEvent, MarketEvent
@@ -31,9 +32,10 @@ WAIT_S = 30.0
 class Running:
     """A started gateway and what stands behind it."""
 
-    def __init__(self, settings: Settings, bus: Bus, store: Store, limits: Limits, static: Path | None) -> None:
-        self.settings, self.bus, self.store = settings, bus, store
-        self.pubsub = open_pubsub(settings.live.url)
+    def __init__(
+        self, settings: Settings, bus: Bus, store: Store, limits: Limits, static: Path | None, pubsub: PubSub
+    ) -> None:
+        self.settings, self.bus, self.store, self.pubsub = settings, bus, store, pubsub
         self.lake = Lake(settings.folder)
         self.gateway = Gateway(settings, bus, self.pubsub, store, self.lake, static=static, limits=limits)
         self.port = 0
@@ -77,14 +79,18 @@ class Running:
 
 @asynccontextmanager
 async def started(
-    folder: Path, limits: Limits = LIMITS, static: Path | None = None, **sections: Mapping[str, Any]
+    folder: Path,
+    limits: Limits = LIMITS,
+    static: Path | None = None,
+    pubsub: PubSub | None = None,
+    **sections: Mapping[str, Any],
 ) -> AsyncIterator[Running]:
     """A gateway on a free port, stopped at the end; `sections` are settings that differ from the usual ones."""
     settings = Settings().with_(data={"dir": str(folder)}, ingest={"markets": ("BTC", "ETH")}, gateway={"port": 0})
     settings = settings.with_(**sections)
     settings.folder.mkdir(parents=True, exist_ok=True)
     bus, store = open_bus(settings.bus_url()), open_store(settings.store_url())
-    running = Running(settings, bus, store, limits, static)
+    running = Running(settings, bus, store, limits, static, pubsub or open_pubsub(settings.live.url))
     try:
         running.key = await keys.local_key(store, settings.folder)
         with listening(settings.gateway.host, settings.gateway.port) as listener:

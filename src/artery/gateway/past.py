@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
@@ -83,7 +83,7 @@ class Page:
     def messages(self, market: Market) -> list[tuple[Position, Message]]:
         """The market's events as they were when they were live; what has no place is left out."""
         channel = str(Channel(*market))
-        found = ((entry, _position(entry.fields)) for entry in self.entries(market))
+        found = ((entry, position_of(entry.fields)) for entry in self.entries(market))
         return [
             (at, Message(channel, self._series, str(at), msgspec.json.encode(entry.fields)))
             for entry, at in found
@@ -106,7 +106,7 @@ class Page:
         return made
 
     def _placed(self, market: Market) -> list[Entry]:
-        return [entry for entry in self.entries(market) if _position(entry.fields) is not None]
+        return [entry for entry in self.entries(market) if position_of(entry.fields) is not None]
 
 
 class Past:
@@ -122,9 +122,6 @@ class Past:
         self._plans: Shelf[Plan] = Shelf(_PLANS)
         self._ahead: set[asyncio.Task[Stretch]] = set()
         self._threads = ThreadPoolExecutor(_LAKE_THREADS, "past")
-
-    def close(self) -> None:
-        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def find(self, stream: str, ms: int) -> str:
         """A position of the bus before this time, not much before it."""
@@ -231,7 +228,8 @@ def _without(table: pa.Table, newer: Versions) -> pa.Table:
     return table.take([index for index in range(len(starts)) if index not in old])
 
 
-def _position(fields: dict[str, str]) -> Position | None:
+def position_of(fields: Mapping[str, str]) -> Position | None:
+    """The place that an entry's fields name; None for a foreign producer's."""
     try:
         return Position(int(fields["epoch"]), int(fields["seq"]), int(fields["eventTs"]))
     except (KeyError, ValueError):

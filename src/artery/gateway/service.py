@@ -17,6 +17,7 @@ from artery.gateway.catalog import Catalog
 from artery.gateway.door import Door
 from artery.gateway.endings import Endings
 from artery.gateway.heads import BoundedHttp
+from artery.gateway.heal import Healer
 from artery.gateway.history import History, LakeReads
 from artery.gateway.hub import Hub
 from artery.gateway.intake import intake
@@ -88,6 +89,7 @@ class Gateway:
         recent = Recent()
         self.history = History(recent, lake, bus)
         self._past = Past(bus, lake)
+        self._healer = Healer(self.hub, self._past)
         self._tails = Tails(bus, lake, self.hub, self._catalog, recent)
         access = Access(store, strangers=_rates(settings.gateway.strangers_per_s))
         door = Door(settings.gateway.host, settings.gateway.hosts, settings.gateway.origins)
@@ -123,6 +125,7 @@ class Gateway:
             positions = await self._tails.start()
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._live(subscription))
+                group.create_task(self._healer.audit())
                 group.create_task(self._tails.run(positions))
                 group.create_task(self._sweep())
                 group.create_task(self._recheck())
@@ -173,7 +176,10 @@ class Gateway:
             serving.cancel()
 
     async def _live(self, subscription: Subscription) -> None:
-        await intake(subscription, self.hub.accept, self._limits)
+        try:
+            await intake(subscription, self._healer.accept, self._limits)
+        finally:
+            self._healer.close()
         raise Unavailable("pub/sub has ended under the gateway: start it again")
 
     async def _sweep(self) -> None:
