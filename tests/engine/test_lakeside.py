@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from artery.engine.lakeside import AGAIN_S, OFTEN_S, SELDOM_S, YOUNG_S, Looks, bars_of, reconciled
+from artery.engine.lakeside import AGAIN_S, INSIST, OFTEN_S, SELDOM_S, YOUNG_S, Looks, bars_of, reconciled
 from artery.engine.records import Key
 from artery.indicators.bar import bar_of
 from artery.indicators.standard import fold
@@ -147,8 +147,8 @@ def test_looks_become_seldom_where_nothing_changes() -> None:
     looks.soon(KEY)
     assert looks.due() == [KEY]
     waits = []
-    for snapshot in range(40):
-        looks.looked(KEY, snapshot, changed=False)
+    for reached in range(40):
+        looks.looked(KEY, str(reached), changed=False)
         began = time.now
         while not looks.due():
             time.now += 1.0
@@ -156,7 +156,19 @@ def test_looks_become_seldom_where_nothing_changes() -> None:
     assert waits[:3] == [2 * AGAIN_S, 4 * AGAIN_S, OFTEN_S]
     assert max(wait for wait, at in zip(waits, range(40), strict=True) if at * OFTEN_S < YOUNG_S / 2) <= OFTEN_S
     assert waits[-1] == SELDOM_S
-    looks.looked(KEY, 99, changed=True)
+    assert looks.seldom(KEY)
+    looks.looked(KEY, "99", changed=True)
     time.now += AGAIN_S
     assert looks.due() == [KEY]
-    assert looks.is_seen(KEY, 99)
+    assert looks.is_seen(KEY, "99")
+    assert not looks.is_seen(KEY, "100")
+    assert not looks.seldom(KEY)
+
+
+def test_what_is_awaited_is_looked_for_several_times_even_if_the_lake_says_nothing_new() -> None:
+    looks = Looks(Time(), lambda low, high: 1.0)
+    looks.soon(KEY)
+    for _ in range(INSIST):
+        assert not looks.is_seen(KEY, "7")
+        looks.looked(KEY, "7", changed=False)
+    assert looks.is_seen(KEY, "7")

@@ -22,6 +22,8 @@ ROWS = 2_000
 AGAIN_S, OFTEN_S, SELDOM_S = 2.0, 10.0, 600.0
 YOUNG_S = 300.0
 """So long after a series was first seen its past may still be on its way to the lake."""
+INSIST = 5
+"""Looks that are made whether or not the lake says that something has changed, as what is awaited may be on its way."""
 _COLUMNS = ["start", "rev", "open", "high", "low", "close", "volume"]
 
 
@@ -32,8 +34,6 @@ class LakeReads(Protocol):
 
     def positions(self) -> dict[str, str]: ...
 
-    def snapshot(self, name: str) -> int: ...
-
 
 class Looks:
     """When each series is looked up in the lake: soon after something was found, ever more seldom where nothing is."""
@@ -43,27 +43,33 @@ class Looks:
         self._due: dict[Key, float] = {}
         self._since: dict[Key, float] = {}
         self._wait_s: dict[Key, float] = {}
-        self._seen: dict[Key, int] = {}
+        self._seen: dict[Key, str] = {}
+        self._insist: dict[Key, int] = {}
 
     def soon(self, key: Key) -> None:
         """Look at the next turn."""
         self._due[key] = 0.0
         self._since.setdefault(key, self._monotonic())
         self._wait_s[key] = AGAIN_S
-        self._seen.pop(key, None)
+        self._insist[key] = INSIST
 
     def due(self) -> list[Key]:
         """Those whose time has come, the longest due first."""
         now = self._monotonic()
         return sorted((key for key, at in self._due.items() if at <= now), key=lambda key: self._due[key])
 
-    def is_seen(self, key: Key, snapshot: int) -> bool:
-        """Whether the table has not changed since this series was looked up."""
-        return self._seen.get(key) == snapshot
+    def is_seen(self, key: Key, reached: str) -> bool:
+        """Whether no history has come to the lake since this series was looked up."""
+        return self._seen.get(key) == reached and not self._insist.get(key)
 
-    def looked(self, key: Key, snapshot: int, *, changed: bool) -> None:
-        self._seen[key] = snapshot
+    def looked(self, key: Key, reached: str, *, changed: bool) -> None:
+        self._seen[key] = reached
+        self._insist[key] = max(0, self._insist.get(key, 0) - 1)
         self.later(key, changed=changed)
+
+    def seldom(self, key: Key) -> bool:
+        """Whether it was not looked up for so long that it is, in any case."""
+        return self._wait_s.get(key, 0.0) >= SELDOM_S
 
     def later(self, key: Key, *, changed: bool = False) -> None:
         """When to look again."""

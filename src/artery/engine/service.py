@@ -12,7 +12,7 @@ from artery.engine import metrics
 from artery.engine.board import Board
 from artery.engine.intake import Intake
 from artery.engine.lakeside import LakeReads, Looks, look
-from artery.engine.records import MARKETS, SERIES
+from artery.engine.records import MARKETS, SERIES, Key
 from artery.errors import Fenced, Unavailable
 from artery.indicators.places import VALUES
 from artery.indicators.vwap import DAY_MS
@@ -29,7 +29,9 @@ WAIT_MS = 1_000
 TRADE_PAGES_MAX = 50
 """Pages of trades in one turn, at most."""
 UNACKED_MAX = 20_000
-LOOK_S = 0.1
+LAKE_S = 2.0
+"""Time between two turns that ask the lake."""
+LOOK_S = 0.5
 """Time for the lake in one turn; a look that was begun is finished."""
 _log = logger("engine")
 
@@ -83,6 +85,7 @@ class Engine:
         self._looks = Looks(monotonic, uniform)
         self._written: dict[str, bytes] = {}
         self._saved_at = monotonic()
+        self._looked_at = -LAKE_S
 
     async def run(self) -> None:
         """Begin where the last leader stopped, and go on for ever."""
@@ -157,16 +160,21 @@ class Engine:
         if self._candles.lost:
             self._candles.lost = False
             self.board.behind.update(self.board.series())
+        if not self.board.behind and self._monotonic() - self._looked_at < LAKE_S:
+            return
         while self.board.behind:
             self._looks.soon(self.board.behind.pop())
         due = self._looks.due()
-        if not due:
-            return
+        if due:
+            await self._compare(due)
+            self._looked_at = self._monotonic()
+
+    async def _compare(self, due: list[Key]) -> None:
         until = self._monotonic() + LOOK_S
         try:
-            snapshot = await asyncio.to_thread(self._lake.snapshot, "ohlc")
+            reached = (await asyncio.to_thread(self._lake.positions)).get("history", START)
             for key in due:
-                if self._looks.is_seen(key, snapshot):
+                if self._looks.is_seen(key, reached) and not self._looks.seldom(key):
                     self._looks.later(key)
                     continue
                 if self._monotonic() > until:
@@ -174,7 +182,7 @@ class Engine:
                 track = await asyncio.to_thread(look, self._lake, key, self.board.track(key))
                 if track is not None:
                     self.board.replace(key, track)
-                self._looks.looked(key, snapshot, changed=track is not None)
+                self._looks.looked(key, reached, changed=track is not None)
         except Unavailable as error:
             _log.warning("the lake could not be read, trying again", error=str(error))
             for key in due:
