@@ -28,7 +28,8 @@ ANY = {"port": 0, "requests_per_s": 0.0, "strangers_per_s": 0.0}
 ODD = [
     "", "0", "-1", "1e9", "9" * 40, "null", "NaN", "true", "%", "%zz", "%ff%fe", "%00", "\x00", "é", "＋", "٣", "'",
     '"', "<script>", "../../etc/passwd", "a" * 5_000, "[]", "{}", "SIM:BTC", "sim", "BTC", "1m", "1w", "s1", "e",
-    "arrow", "SELECT 1", "{id}", "\r\n", "%0d%0aX: y", "2147483648", "18446744073709551616", "-0", "0x10", "1_000", " 1", "１",
+    "arrow", "SELECT 1", "{id}", "\r\n", "%0d%0aX: y", "2147483648", "18446744073709551616", "-0", "0x10", "1_000",
+    " 1", "１",
 ]  # fmt: skip
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE", "BREW", "get", "CONNECT"]
 HEADERS = [
