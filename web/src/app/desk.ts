@@ -18,8 +18,10 @@ import { BookView } from "../view/book";
 import { ChartView } from "../view/chart";
 import { byId, onNextFrame, setText } from "../view/dom";
 import { LegendView } from "../view/legend";
+import { StudySwitch } from "../view/studies";
 import { TapeView } from "../view/tape";
 import { Past, type PastState } from "./past";
+import { Studies } from "./studies";
 
 /** Holding an arrow key walks the whole list: only where it rests is subscribed to. */
 const SETTLE_MS = 120;
@@ -37,6 +39,8 @@ export class Desk {
   readonly #http: ArteryHttp;
   readonly #chart = new ChartView(byId("chart"));
   readonly #legend = new LegendView(byId("legend"));
+  readonly #switch = new StudySwitch();
+  readonly #studies: Studies;
   readonly #book = new BookView();
   readonly #tapeView = new TapeView();
   readonly #legendSoon = onNextFrame(() => this.#drawLegend());
@@ -57,6 +61,7 @@ export class Desk {
   constructor(client: ArteryClient, http: ArteryHttp) {
     this.#client = client;
     this.#http = http;
+    this.#studies = this.#listenToStudies(new Studies(http));
     this.#chart.onNearOldest = () => void this.#past?.older();
     this.#chart.onFollow = (following) => {
       byId("to-now").hidden = following;
@@ -86,6 +91,11 @@ export class Desk {
 
   get past(): PastState {
     return this.#past?.state ?? "loading";
+  }
+
+  /** How many candles the chart has indicators of. */
+  get studied(): number {
+    return this.#studies.length;
   }
 
   get lastTrade(): Trade | null {
@@ -121,6 +131,7 @@ export class Desk {
   reconnected(): void {
     this.#series.loosen();
     this.#past?.start();
+    this.#studies.again();
     if (this.#market) void this.#fillTape(this.#market);
   }
 
@@ -161,6 +172,7 @@ export class Desk {
 
   #beginChart(market: Market, period: Period): void {
     this.#past?.stop();
+    this.#studies.pause();
     this.#series = new CandleSeries(periodMs(period));
     this.#past = new Past(this.#http, market, period, this.#series);
     this.#past.onChange = () => this.#redraw();
@@ -178,6 +190,18 @@ export class Desk {
     this.#channel = market.channel;
     this.#client.subscribe({ channel: market.channel, types: ["TRADE", "BOOK_TOPN", `CANDLE:${period}`] });
     this.#past?.start();
+    this.#studies.begin(market, period);
+  }
+
+  #listenToStudies(studies: Studies): Studies {
+    studies.onLoad = (rows) => this.#chart.overlays.show(rows);
+    studies.onNewest = (row) => this.#chart.overlays.update(row);
+    this.#switch.onChange = (on) => {
+      studies.choose(on);
+      this.#chart.overlays.choose(on, studies.all());
+    };
+    this.#switch.onChange(this.#switch.on);
+    return studies;
   }
 
   /** The tape does not begin empty: the newest trades are in history. */
@@ -219,6 +243,7 @@ export class Desk {
 
   #redraw(): void {
     this.#chart.show(this.#series.all());
+    void this.#studies.older(this.#series.oldest?.start ?? Infinity);
     this.#legendSoon();
     this.#drawNote();
   }

@@ -8,6 +8,7 @@
  * | `history` | loading, waiting (none yet), ready or trouble |
  * | `candles` | how many candles the chart has |
  * | `lastCandle` | the newest one, as it is shown: start, o, h, l, c, v, n, closed, rev |
+ * | `studied` | how many candles the chart has indicators of |
  * | `trades`, `books` | how many have come since the page was opened |
  * | `lastTrade` | the newest trade: ts, tid, px, sz, side |
  */
@@ -22,6 +23,7 @@ export interface ArteryWindow {
   readonly history: string;
   readonly candles: number;
   readonly lastCandle: Candle | null;
+  readonly studied: number;
   readonly trades: number;
   readonly books: number;
   readonly lastTrade: Trade | null;
@@ -52,6 +54,9 @@ export function expose({ client, desk }: Screen): void {
     },
     get lastCandle() {
       return desk.series.newest;
+    },
+    get studied() {
+      return desk.studied;
     },
     get trades() {
       return desk.tape.seen;

@@ -48,6 +48,12 @@ export interface HistoryQuery {
   readonly end?: number;
 }
 
+/** The values of one candle's indicators, by name; null where there are too few candles before it. */
+export interface Values {
+  readonly start: number;
+  readonly of: Readonly<Record<string, number | null>>;
+}
+
 /** The server said no; `status` 0 means that it could not be reached. */
 export class HttpError extends Error {
   constructor(
@@ -101,6 +107,20 @@ export class ArteryHttp {
     return list(answer["candles"]).flatMap((row) => parseRow(row) ?? []);
   }
 
+  /** Indicators of each candle, oldest first; without `end` those of the newest ones. */
+  async indicators(provider: string, market: string, interval: string, limit: number, end?: number): Promise<Values[]> {
+    const params = new URLSearchParams({ limit: String(limit) });
+    if (end !== undefined) params.set("end", String(end));
+    const answer = await this.#ask(`${indicatorPath(provider, market, interval)}?${params}`);
+    return list(answer["rows"]).flatMap((row) => parseValues(row) ?? []);
+  }
+
+  /** Indicators of the newest closed candle and of the open one, oldest first. */
+  async newestIndicators(provider: string, market: string, interval: string): Promise<Values[]> {
+    const answer = await this.#ask(indicatorPath(provider, market, interval));
+    return [answer["closed"], answer["open"]].flatMap((row) => parseValues(row) ?? []);
+  }
+
   /** The newest trades, oldest first. */
   async trades(provider: string, market: string, limit: number): Promise<Trade[]> {
     const params = new URLSearchParams({ type: "trades", provider, market, limit: String(limit) });
@@ -136,6 +156,19 @@ export class ArteryHttp {
       throw new HttpError(0, "unreachable", "The server cannot be reached.");
     }
   }
+}
+
+function indicatorPath(...parts: string[]): string {
+  return `/v1/indicators/${parts.map(encodeURIComponent).join("/")}`;
+}
+
+/** One candle's indicators; null where there are none. */
+export function parseValues(row: unknown): Values | null {
+  if (typeof row !== "object" || row === null) return null;
+  const { startTs, ...rest } = row as Json;
+  const start = number(startTs);
+  if (start === null) return null;
+  return { start, of: Object.fromEntries(Object.entries(rest).map(([name, value]) => [name, number(value)])) };
 }
 
 export function parseMarket(row: Json): Market {

@@ -17,6 +17,7 @@ import type { Candle } from "../client";
 import { fixed } from "../state/format";
 import { Axis } from "./axis";
 import { cssColour, onNextFrame } from "./dom";
+import { Overlays } from "./overlays";
 
 const BAR_WIDTH = 7;
 const RIGHT_BARS = 6;
@@ -28,6 +29,7 @@ export class ChartView {
   readonly #volume: ISeriesApi<"Histogram">;
   readonly #pending = new Map<number, Candle>();
   readonly #flushSoon = onNextFrame(() => this.#flush());
+  readonly #overlays: Overlays;
   #axis = new Axis(60_000, Date.now());
   #decimals = 2;
   #newestStart = 0;
@@ -50,6 +52,7 @@ export class ChartView {
       lastValueVisible: false,
       priceLineVisible: false,
     });
+    this.#overlays = new Overlays(this.#chart, (start) => this.#axis.toChart(start));
     this.#chart.priceScale("volume").applyOptions({ scaleMargins: { top: 0.84, bottom: 0 } });
     this.#candles.priceScale().applyOptions({ scaleMargins: { top: 0.08, bottom: 0.2 } });
     this.#chart.timeScale().subscribeVisibleLogicalRangeChange((range) => {
@@ -68,6 +71,7 @@ export class ChartView {
     this.#pending.clear();
     this.#candles.setData([]);
     this.#volume.setData([]);
+    this.#overlays.clear();
     this.setDecimals(decimals);
     this.#candles.priceScale().applyOptions({ autoScale: true });
     this.toNow();
@@ -89,6 +93,11 @@ export class ChartView {
     this.#placed = true;
   }
 
+  /** Indicators over the candles and below them. */
+  get overlays(): Overlays {
+    return this.#overlays;
+  }
+
   /** Draw one bar, new or changed, at the next frame. */
   update(bar: Candle): void {
     this.#pending.set(bar.start, bar);
@@ -104,6 +113,7 @@ export class ChartView {
   retheme(): void {
     this.#colours = colours();
     this.#chart.applyOptions(this.#look());
+    this.#overlays.retheme();
     const { up, down } = this.#colours;
     this.#candles.applyOptions({ upColor: up, downColor: down, wickUpColor: up, wickDownColor: down });
   }
