@@ -31,6 +31,8 @@ def main(file: str) -> None:
     import os
     import signal
 
+    from prometheus_client import generate_latest
+
     from artery import crash
     from artery.app.wiring import opened
     from artery.ingest.parts import Parts
@@ -62,6 +64,8 @@ def main(file: str) -> None:
             await task
 
     asyncio.run(until_stopped())
+    said = generate_latest().decode().splitlines()
+    print("\n".join(line for line in said if line.startswith("artery_provider_")))
 
 
 if __name__ == "__main__":

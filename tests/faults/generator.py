@@ -5,6 +5,7 @@
 
 import asyncio
 import random
+import resource
 import signal
 import sys
 
@@ -34,6 +35,8 @@ class Job(msgspec.Struct):
     batch_max: int = 20
     every_ms: int = 10
     pad_bytes: int = 300
+    limit_bytes: int = 0
+    """How large a file may become until SIGUSR1 lifts the limit; 0 for none."""
     crash: str = ""
 
 
@@ -48,9 +51,17 @@ def entry(job: Job, number: int, pad: str) -> dict[str, str]:
     }
 
 
+def limit(size: int) -> None:
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size or hard, hard))
+
+
 async def main(job: Job) -> None:
     dice, record, stop = random.Random(job.seed), Record(job.file), asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    loop.add_signal_handler(signal.SIGUSR1, limit, 0)
+    limit(job.limit_bytes)
     crash.arm(job.crash)
     bus = open_bus(job.url, job.base)
     number, last = job.first, job.first + job.count

@@ -31,12 +31,12 @@ async def until(condition: Callable[[], bool], what: str, within_s: float = WAIT
 class Child:
     """One process; what it says on its standard error is kept beside its record."""
 
-    def __init__(self, module: str, argument: str, log: Path, environ: dict[str, str] | None = None) -> None:
+    def __init__(self, command: list[str], log: Path, environ: dict[str, str] | None = None) -> None:
         own = {name: value for name, value in os.environ.items() if not name.startswith(("ART_", "FAULT_"))}
         self.log = log
         with log.open("ab") as said:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", module, argument], cwd=ROOT, env=own | (environ or {}), stdout=said, stderr=said
+                [sys.executable, "-m", *command], cwd=ROOT, env=own | (environ or {}), stdout=said, stderr=said
             )
 
     @property
@@ -56,6 +56,9 @@ class Child:
 
     def resume(self) -> None:
         self._process.send_signal(signal.SIGCONT)
+
+    def nudge(self) -> None:
+        self._process.send_signal(signal.SIGUSR1)
 
     @contextlib.contextmanager
     def frozen(self) -> Iterator[None]:
@@ -96,7 +99,11 @@ class Stage:
 
     def start(self, module: str, job: msgspec.Struct | str, name: str, environ: dict[str, str] | None = None) -> Child:
         argument = job if isinstance(job, str) else msgspec.json.encode(job).decode()
-        child = Child(f"tests.faults.{module}", argument, self.folder / f"{name}.log", environ)
+        return self.run([f"tests.faults.{module}", argument], name, environ)
+
+    def run(self, command: list[str], name: str, environ: dict[str, str] | None = None) -> Child:
+        """A module with its arguments."""
+        child = Child(command, self.folder / f"{name}.log", environ)
         self._children.append(child)
         return child
 

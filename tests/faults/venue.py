@@ -41,14 +41,17 @@ class Scene:
 
     def __init__(self, stage: Stage, log: Log, port: int, ttl_s: float, pauses: str) -> None:
         self.stage, self.log, self.port = stage, log, port
+        self.folder = stage.folder / log.base  # its own, because a stage may have several scenes
+        self.folder.mkdir()
+        self.feeds: list[Child] = []
         self._pauses = pauses
         self._http = httpx.AsyncClient(trust_env=False)
         self.bus: Bus = open_bus(log.url, log.base)
         self.live_url = log.url if log.name == "redis" else ""
-        store = self.live_url or f"sqlite:///{stage.folder}/store.db"
+        store = self.live_url or f"sqlite:///{self.folder}/store.db"
         self.store = open_store(store)
         self.environ = {
-            "ART_DATA_DIR": str(stage.folder / "data"),
+            "ART_DATA_DIR": str(self.folder),
             "ART_BUS_URL": log.url,
             "ART_BUS_BASE": log.base,
             "ART_STORE_URL": store,
@@ -64,7 +67,8 @@ class Scene:
     def feed(self, name: str, *, shift: str = "", **more: str) -> Child:
         """One more process that contends for the feed."""
         environ = self.environ | ({"FAULT_PAUSES": self._pauses} if self._pauses else {}) | more
-        return self.stage.start("feed", shift, name, environ)
+        self.feeds.append(self.stage.start("feed", shift, name, environ))
+        return self.feeds[-1]
 
     async def disturb(self, **order: Any) -> None:
         answer = await self._http.post(f"http://127.0.0.1:{self.port}/faults", json=order)
@@ -123,7 +127,7 @@ class Scene:
 
         return await reaches(there, within_s)
 
-    async def _truth(self, coin: str, start_ms: int, end_ms: int) -> list[tuple[str, int, str]]:
+    async def truth(self, coin: str, start_ms: int, end_ms: int) -> list[tuple[str, int, str]]:
         asked = {"coin": coin, "start_ms": start_ms, "end_ms": end_ms}
         answer = await self._http.post(f"http://127.0.0.1:{self.port}/truth", json=asked)
         return [(coin, row["time"], str(row["tid"])) for row in answer.raise_for_status().json()]
@@ -138,7 +142,7 @@ class Scene:
         log = [(trade.coin, trade.ts, trade.tid) for trade in trades if isinstance(trade, Trade)]
         start_ms = min(mark.to_ms for mark in marks)
         end_ms = max(event.ts for event in feed if isinstance(event, Clock))
-        truth = [name for coin in COINS for name in await self._truth(coin, start_ms, end_ms + 1)]
+        truth = [name for coin in COINS for name in await self.truth(coin, start_ms, end_ms + 1)]
         holes = [(mark.coin, mark.from_ms, mark.to_ms) for mark in marks]
         assert sum(name not in set(log) for name in truth) < len(truth), f"nothing was written; {trial.again}"
         return trial.judge(check_feed(truth, log, holes, start_ms, end_ms))
@@ -150,13 +154,16 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(stage: Stage, log: Log, *, ttl_s: float = 1.5, pauses: str = "0.1 0.3") -> AsyncIterator[Scene]:
-    """A venue of a hundred trades a second; contenders rest as long as usual if `pauses` is empty."""
-    server = SimServer(SimMarket(7, 100.0))
+async def scene(
+    stage: Stage, log: Log, *, ttl_s: float = 1.5, pauses: str = "0.1 0.3", trades_per_s: float = 100.0
+) -> AsyncIterator[Scene]:
+    """A venue and its log; contenders rest as long as usual if `pauses` is empty."""
+    server = SimServer(SimMarket(7, trades_per_s))
     made = Scene(stage, log, await server.start(0), ttl_s, pauses)
     try:
         yield made
     finally:
+        for feed in made.feeds:
+            feed.end()
         await made.close()
-        stage.end()
         await server.stop()

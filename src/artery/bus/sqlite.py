@@ -13,6 +13,7 @@ from artery.bus import sqlite_upkeep as upkeep
 from artery.bus.base import DEAD, START, Entry, GroupState, StreamState, Trimmed
 from artery.bus.letters import about, stream_of
 from artery.bus.sqlite_schema import check_base, check_name, make_stream, number_of, prepare, stream_exists, table_of
+from artery.bus.sqlite_torn import count_torn
 from artery.bus.sqlite_watch import Watch
 from artery.errors import BadInput
 from artery.store.sqlite_file import connect, open_file
@@ -45,6 +46,7 @@ class SqliteBus:
         self._there: set[str] = set()
         self._first: sqlite3.Connection | None = open_file(path)
         prepare(self._first, path)
+        count_torn(self._first, path)
         self._path = path
         self._writer = Writer(path, self._connect, "artery-bus-write")
         self._reader = Reader(path, self._connect_to_read, "artery-bus-read")
