@@ -3,15 +3,19 @@
 import asyncio
 import json
 import socket as sockets
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import msgspec
+import pytest
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
-from artery.gateway.limits import Limits
+from artery.gateway.limits import LIMITS, Limits
 from artery.gateway.protocol import StreamProtocol
-from tests.gateway.made import BTC, book, trade
+from artery.model.events import Book, Trade
+from tests.gateway.made import BTC, T0, book, message, trade
 from tests.gateway.running import WAIT_S, Running, hear, started, subscribe, until
 
 BOOKS = {"channel": BTC, "types": ["BOOK_TOPN"]}
@@ -66,18 +70,7 @@ async def test_books_conflate_for_who_reads_slowly_and_the_gap_is_said(running: 
     assert len(waiting) <= 256
     assert waiting.size_bytes <= 1024 * 1024
     client.transport.resume_reading()
-    last, gaps = 0, 0
-    while last < sent:
-        item = await hear(client)
-        if item["type"] == "gap":
-            assert item["reason"] == "slow_client"
-            assert int(item["from"].split(".")[1]) == last
-            last = int(item["to"].split(".")[1])
-            gaps += 1
-        else:
-            assert int(item["data"]["seq"]) == last + 1
-            last += 1
-    assert gaps >= 1
+    assert await followed(client, sent) >= 1
     await client.close()
 
 
@@ -106,6 +99,69 @@ async def test_others_get_everything_while_one_does_not_read(running: Running) -
             seqs += [int((await hear(quick))["data"]["seq"]) for _ in range(200)]
     assert seqs == list(range(1, len(seqs) + 1))
     slow.transport.abort()
+
+
+def deep(seq: int) -> Book:
+    """A book of many levels, so that many bytes need few events."""
+    levels = tuple((Decimal(level), Decimal(seq)) for level in range(1, 301))
+    return Book(provider="sim", coin="BTC", event_ts=T0 + seq, epoch=1, seq=seq, ts=T0 + seq, bids=levels, asks=levels)
+
+
+def held_bytes(running: Running) -> list[int]:
+    """What the gateway itself keeps for each connection."""
+    found = [c for c in running.gateway.sessions.everyone() if isinstance(c, StreamProtocol)]
+    return [c._transport.get_write_buffer_size() + (c._queue.size_bytes if c._queue else 0) for c in found]
+
+
+def wide(seq: int) -> Trade:
+    """A trade of many bytes."""
+    return msgspec.structs.replace(trade(seq), tid="9" * 3_000)
+
+
+@pytest.mark.parametrize("pairs", [1, 100])
+async def test_clients_that_stop_reading_stay_within_their_bound_and_others_get_everything(
+    tmp_path: Path, pairs: int
+) -> None:
+    """Of each pair one gets trades and must be closed, one gets books and is conflated."""
+    bound = LIMITS.queue_bytes + 4 * LIMITS.flush_bytes
+    pushed_bytes, seq, most = 0, 0, 0
+    async with started(tmp_path, Limits(close_s=600)) as running, running.connect() as quick:
+        await subscribe(quick, {"channel": BTC, "types": ["TRADE", "BOOK_TOPN"]})
+        traders = [await lazy(running, TRADES) for _ in range(pairs)]
+        watchers = [await lazy(running, BOOKS) for _ in range(pairs)]
+        sessions = running.gateway.sessions
+        while pushed_bytes < 9_000_000 or sessions.live > pairs + 1:
+            assert pushed_bytes < 50_000_000, sessions.live
+            made = [event for n in range(seq, seq + 10) for event in (deep(n + 1), wide(2 * n + 1), wide(2 * n + 2))]
+            messages = [message(event) for event in made]
+            pushed_bytes += sum(len(item.data) for item in messages)
+            await running.pubsub.publish(messages)
+            heard = [await hear(quick) for _ in made]
+            assert [item["position"] for item in heard] == [str(event.position) for event in made]
+            most = max(most, *held_bytes(running))
+            seq += 10
+        assert sessions.live == pairs + 1
+        assert LIMITS.flush_bytes < most <= bound
+        for trader, watcher in zip(traders[:3], watchers[:3], strict=True):  # they are all alike
+            assert (await everything(trader))[1] == 4008
+            watcher.transport.resume_reading()
+            assert await followed(watcher, seq) >= 1
+        for client in (*traders, *watchers):
+            client.transport.abort()
+
+
+async def followed(client: ClientConnection, last: int) -> int:
+    """How many gaps a client was told of on its way to the last book; nothing else may be missing."""
+    at, gaps = 0, 0
+    while at < last:
+        item = await hear(client)
+        if item["type"] == "gap":
+            assert (item["reason"], int(item["from"].split(".")[1])) == ("slow_client", at)
+            at, gaps = int(item["to"].split(".")[1]), gaps + 1
+        else:
+            at += 1
+            assert int(item["data"]["seq"]) == at
+    return gaps
 
 
 async def test_a_client_that_never_reads_its_end_is_cut(tmp_path: Path) -> None:

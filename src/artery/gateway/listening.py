@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from artery.errors import CannotStart
 
 _BACKLOG = 2_048
+_UNSENT_BYTES = 1024 * 1024
+"""What the system may hold for a client that does not read, before its connection counts as slow."""
 
 
 @contextlib.contextmanager
@@ -26,9 +28,17 @@ def listening(host: str, port: int) -> Iterator[socket.socket]:
             listener.bind(address)
             listener.listen(_BACKLOG)
             listener.setblocking(False)
+            _bound_unsent(listener)
         except OSError as error:
             raise CannotStart(_why(host, port, error)) from error
         yield listener
+
+
+def _bound_unsent(listener: socket.socket) -> None:
+    """Connections inherit the bound; where the system knows none, its own buffers are the bound."""
+    if hasattr(socket, "TCP_NOTSENT_LOWAT"):
+        with contextlib.suppress(OSError):
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
 
 
 def _why(host: str, port: int, error: OSError) -> str:
