@@ -13,7 +13,7 @@ import pytest
 from artery.gateway import keys
 from artery.gateway.access import Access, Credential
 from artery.gateway.grants import Grant
-from artery.gateway.protocol import TASKS
+from artery.gateway.sessions import TASKS
 from tests.gateway.made import BTC, trade
 from tests.gateway.running import Running, hear, say, subscribe, until
 from tests.gateway.test_stream import closed

@@ -31,11 +31,9 @@ from artery.gateway.session import (
     State,
     Watch,
 )
-from artery.gateway.sessions import Replaying, Sessions
+from artery.gateway.sessions import TASKS, Replaying, Sessions
 from artery.telemetry import logger
 
-TASKS = "gateway session"
-"""How the names of all tasks begin that work for one connection and must end with it."""
 _CHUNK_BYTES = 64 * 1024
 _PONG = 0x8A
 

@@ -11,7 +11,7 @@ from artery.gateway.keys import wall_ms
 from artery.gateway.limits import Limits
 from artery.gateway.past import Past
 from artery.gateway.session import Watch
-from artery.gateway.sessions import Connection
+from artery.gateway.sessions import TASKS, Connection
 from artery.gateway.stitch import Hole, Stitch
 from artery.gateway.stretch import Part
 from artery.gateway.trips import CandleTrip, Start, TradeTrip
@@ -57,7 +57,7 @@ class Replay:
         self._stitches: dict[str, Stitch[Frame]] = {}
         self._told: set[str] = set()
         hub.join(self, self.channel, self.types)
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"{TASKS} replay")
 
     def deliver(self, batch: Batch) -> None:
         """Live events of a series wait here until its past was sent; past the bound the newest are kept."""

@@ -13,6 +13,9 @@ from artery.gateway.hub import Hub
 from artery.gateway.limits import Limits
 from artery.gateway.session import RESTART, Channels, Now, Session, State, Watch
 
+TASKS = "gateway session"
+"""How the names of all tasks begin that work for one connection and must end with it."""
+
 
 class Replaying(Protocol):
     """A replay under way: it is given what is live until the connection has caught up."""
