@@ -120,3 +120,41 @@ async def test_keys_made_at_one_gateway_are_listed_at_another(nodes: tuple[Runni
         async with second.http(second.bearer(made["key"])) as ann:
             assert (await ann.get("/v1/markets")).status_code == 200
             assert (await ann.get("/v1/keys")).status_code == 403
+
+
+async def test_a_key_revoked_while_it_is_verified_leaves_nothing_behind(
+    nodes: tuple[Running, Running], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = nodes
+    key, text = await keys.make_key(first.store, "ann", ["stream"])
+    asked, free, read = asyncio.Event(), asyncio.Event(), second.store.get
+
+    async def slowly(name: str) -> bytes | None:
+        found = await read(name)
+        if name == f"artery:key:{key.id}":
+            asked.set()  # the store has said yes, but the answer is still on its way
+            await free.wait()
+        return found
+
+    monkeypatch.setattr(second.store, "get", slowly)
+    seen = asyncio.Event()
+    changed = second.gateway.sessions.access.changed
+
+    async def noticing() -> bool:
+        found = await changed()
+        if found:
+            seen.set()
+        return found
+
+    async with second.connect(additional_headers=second.bearer(text)) as socket:
+        await socket.send(f'{{"type":"subscribe","id":"1","channels":["{BTC}"]}}')
+        async with asyncio.timeout(WAIT_S):
+            await asked.wait()
+            monkeypatch.setattr(second.gateway.sessions.access, "changed", noticing)
+            await keys.revoke(first.store, key.id)
+            await seen.wait()
+        assert second.gateway.sessions.unverified == 1
+        free.set()
+        assert await closed(socket) == 4500
+    await until(lambda: second.gateway.sessions.everyone() == [])
+    assert second.gateway.hub.subscribers(BTC) == 0
