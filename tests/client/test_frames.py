@@ -1,16 +1,19 @@
 """A client hears every event once, and of every hole."""
 
+import json
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from artery.client.frames import Gap, Tracker, error_of
-from artery.client.names import channel, moment
+from artery.client.names import channel, moment, series, starts
 from artery.errors import BadInput, NotAllowed, Unavailable, UnknownChannel
 from artery.model import codec
 from artery.model.channels import Channel
-from artery.model.events import Trade
+from artery.model.events import Candle, Trade
+from artery.model.periods import Period
 from tests.model.strategies import small_trade
 
 NOW = 1_730_000_000_000
@@ -100,3 +103,70 @@ def test_a_moment_may_be_an_age_a_time_or_a_number(when: Any, ms: int) -> None:
 def test_what_is_not_a_moment_is_refused() -> None:
     with pytest.raises(BadInput, match="not a time"):
         moment("yesterday", NOW)
+
+
+def subscribed(number: int, **positions: str) -> dict[str, Any]:
+    channels = [{"channel": "artery:stream:sim:BTC", "positions": positions}]
+    return {"type": "subscribed", "id": str(number), "channels": channels}
+
+
+def asked(tracker: Tracker) -> dict[str, Any]:
+    frame: dict[str, Any] = json.loads(tracker.ask(Channel("sim", "BTC"), ["TRADE"]))
+    return frame
+
+
+def test_a_first_cut_loses_nothing_of_what_was_live() -> None:
+    tracker = Tracker()
+    assert "since" not in asked(tracker)["channels"][0]
+    list(tracker.take(subscribed(1, TRADE="1.4.9")))
+    assert asked(tracker)["channels"][0]["since"] == {"positions": {"TRADE": "1.4.9"}}
+
+
+def test_a_series_that_was_not_seen_yet_is_asked_for_from_where_it_begins() -> None:
+    tracker = Tracker({"TRADE": "0.0.5", "CANDLE:1m": "0.0.5"})
+    asked(tracker)
+    list(tracker.take(subscribed(1, TRADE="1.4.9")))
+    list(tracker.take(frame(2)))
+    assert tracker.since() == {"positions": {"TRADE": frame(2)["position"], "CANDLE:1m": "0.0.5"}}
+
+
+def test_what_an_older_request_brings_is_passed_over_once_a_newer_was_made() -> None:
+    tracker = Tracker({"TRADE": "0.0.5"})
+    asked(tracker)
+    list(tracker.take(subscribed(1)))
+    list(tracker.take(frame(1)))
+    more = {"type": "gap", "channel": "artery:stream:sim:BTC", "series": "TRADE", "resume": frame(1)["position"]}
+    assert tracker.more(more)
+    assert asked(tracker)["channels"][0]["since"] == {"positions": {"TRADE": frame(1)["position"]}}
+    assert not tracker.more(more)
+    assert list(tracker.take(frame(9))) == []
+    list(tracker.take(subscribed(2)))
+    assert [item.seq for item in tracker.take(frame(2)) if isinstance(item, Trade)] == [2]
+
+
+def test_a_candle_comes_once_in_each_version_and_never_in_an_older_one() -> None:
+    tracker = Tracker()
+    made = [(False, 0, 5), (True, 0, 6), (True, 0, 6), (False, 0, 7), (True, 1, 8)]
+    seen = [item for closed, rev, at in made for item in tracker.take(candle_frame(closed, rev, at))]
+    assert [(item.closed, item.rev, item.event_ts) for item in seen if isinstance(item, Candle)] == [
+        (False, 0, 5), (True, 0, 6), (True, 1, 8)
+    ]  # fmt: skip
+
+
+def candle_frame(closed: bool, rev: int, at: int) -> dict[str, Any]:
+    one = Decimal(1)
+    made = Candle(
+        provider="sim", coin="BTC", event_ts=at, period=Period(60), start_ts=60_000, o=one, h=one, l=one, c=one, v=one,
+        closed=closed, rev=rev,
+    )  # fmt: skip
+    return {"type": "event", "series": made.series, "position": "", "data": codec.encode(made)}
+
+
+def test_a_position_belongs_to_one_series() -> None:
+    assert starts("1.2.3", ["TRADE"], NOW) == {"TRADE": "1.2.3"}
+    assert starts("2h", ["TRADE", "CANDLE:1m"], NOW) == dict.fromkeys(["TRADE", "CANDLE:1m"], f"0.0.{NOW - 7_200_000}")
+    assert starts({"TRADE": "1.2.3", "OTHER": "9"}, ["TRADE", "BOOK_TOPN"], NOW) == {"TRADE": "1.2.3"}
+    with pytest.raises(BadInput):
+        starts("1.2.3", ["TRADE", "BOOK_TOPN"], NOW)
+    assert series(Channel("sim", "*"), []) == ["MIDS"]
+    assert series(Channel("sim", "BTC"), ["CANDLE:60s"]) == ["CANDLE:1m"]

@@ -20,8 +20,10 @@ from websockets.frames import CloseCode
 
 from artery.client import frames, indicators
 from artery.client.frames import Event, Gap, Tracker
-from artery.client.names import channel, moment
+from artery.client.names import Since, channel, moment, series, starts
+from artery.client.tables import Kind, shaped
 from artery.errors import BadInput, NotAllowed, Unavailable
+from artery.model.channels import Channel
 from artery.model.periods import Period
 
 ROWS_PER_PAGE = 5_000
@@ -33,19 +35,17 @@ COME_BACK_MAX = 4499  # close codes above it say: do not come back
 
 
 class Artery:
-    """A gateway and a key; use it as `async with Artery(url, key) as artery:`."""
+    """One gateway or several (all on one log) and a key; use it as `async with Artery(url, key) as artery:`."""
 
-    def __init__(self, url: str, key: str) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise BadInput(f"{url!r:.80} is not a gateway's address: write http://HOST:PORT")
+    def __init__(self, url: str | Sequence[str], key: str) -> None:
+        urls = [url] if isinstance(url, str) else list(url)
+        if not urls:
+            raise BadInput("a client needs at least one gateway's address: write http://HOST:PORT")
         if not key.isascii() or not key.isprintable() or key != key.strip() or not key:
             raise NotAllowed("that is not a key: `artery keys create` makes one, and data/sim/key holds the local one")
-        self._ws_url = f"{'wss' if parts.scheme == 'https' else 'ws'}://{parts.netloc}/v1/stream"
+        self._bases = [_base(each) for each in urls]
         self._headers = {"Authorization": f"Bearer {key}"}
-        self._http = httpx.AsyncClient(
-            base_url=f"{parts.scheme}://{parts.netloc}", headers=self._headers, timeout=WAIT_S, trust_env=False
-        )
+        self._http = httpx.AsyncClient(headers=self._headers, timeout=WAIT_S, trust_env=False)
 
     async def __aenter__(self) -> Self:
         return self
@@ -56,30 +56,41 @@ class Artery:
         await self._http.aclose()
 
     async def stream(
-        self, market: str, types: Sequence[str] = (), since: str | int | datetime | None = None
+        self, market: str, types: Sequence[str] = (), since: Since | None = None
     ) -> AsyncIterator[Event | Gap]:
-        """Events of a market, for ever, in order. It reconnects by itself; what was missed comes as a `Gap`."""
-        wanted, tracker = channel(market), Tracker()
-        start = {"ms": moment(since, _now_ms())} if since is not None else None
-        pause_s, connected = FIRST_PAUSE_S, False
+        """Events of a market, in order, for ever: from `since` on, then live.
+
+        It reconnects by itself, to any of its gateways, and goes on behind what it has seen of each series; what
+        nobody can give it any more comes as a `Gap`.
+        """
+        wanted = channel(market)
+        tracker = Tracker(starts(since, series(wanted, types), _now_ms()))
+        pause_s, failures, connected = FIRST_PAUSE_S, 0, False
         while True:
+            base = self._bases[failures % len(self._bases)]
             try:
-                socket = await self._connect()
+                socket = await self._connect(base)
                 connected, pause_s = True, FIRST_PAUSE_S
                 try:
-                    await socket.send(frames.subscribe(wanted, types, tracker.since() or start), text=True)
+                    await socket.send(tracker.ask(wanted, types), text=True)
                     while True:
-                        for item in tracker.take(msgspec.json.decode(await socket.recv())):
+                        frame = msgspec.json.decode(await socket.recv())
+                        if tracker.more(frame):  # a long past comes in several replays
+                            await socket.send(tracker.ask(wanted, types), text=True)
+                            continue
+                        for item in tracker.take(frame):
                             yield item
                 finally:
                     _leave(socket)
             except ConnectionClosed as closed:
                 _refuse_if_final(closed)
             except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as error:
-                if not connected:
-                    raise Unavailable(f"nothing answers at {self._ws_url}: start it with `artery up`") from error
-            await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
-            pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+                if not connected and failures + 1 >= len(self._bases):
+                    raise Unavailable(f"nothing answers at {base}: start it with `artery up`") from error
+            failures += 1
+            if connected:
+                await asyncio.sleep(pause_s * random.uniform(0.5, 1.0))
+                pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
     async def history(
         self,
@@ -87,19 +98,23 @@ class Artery:
         period: str = "1m",
         since: str | int | datetime = "1d",
         until: str | int | datetime | None = None,
-    ) -> pa.Table:
-        """Candles as an Arrow table, oldest first, fetched page by page."""
-        wanted, length = channel(market), Period.parse(period)
-        now_ms = _now_ms()
-        start_ms, end_ms = moment(since, now_ms), moment(until, now_ms) if until is not None else now_ms + 1
-        pages: list[pa.Table] = []
-        while start_ms < end_ms and sum(page.num_rows for page in pages) < ROWS_MAX:
-            page = await self._page(wanted.provider, wanted.market, period, start_ms, end_ms)
-            pages.append(page)
-            if page.num_rows < ROWS_PER_PAGE:
-                break
-            start_ms = page.column("start")[-1].as_py() + length.ms
-        return pa.concat_tables(pages) if pages else await self._page(wanted.provider, wanted.market, period, 0, 0)
+        *,
+        to: Kind = "arrow",
+    ) -> Any:
+        """Candles, oldest first, fetched page by page: an Arrow table, or a DataFrame of pandas or polars."""
+        query = {"interval": str(Period.parse(period))}
+        return shaped(await self._rows(channel(market), query, since, until), to, time="start")
+
+    async def trades(
+        self,
+        market: str,
+        since: str | int | datetime = "10m",
+        until: str | int | datetime | None = None,
+        *,
+        to: Kind = "arrow",
+    ) -> Any:
+        """Trades, oldest first, fetched page by page: an Arrow table, or a DataFrame of pandas or polars."""
+        return shaped(await self._rows(channel(market), {"type": "trades"}, since, until), to, time="ts")
 
     async def indicators(
         self,
@@ -122,36 +137,56 @@ class Artery:
         answer = await self._get("/v1/markets", {})
         return list(msgspec.json.decode(answer.content)["markets"])
 
-    async def _page(self, provider: str, market: str, period: str, start_ms: int, end_ms: int) -> pa.Table:
-        answer = await self._get(
-            "/v1/history",
-            {"provider": provider, "market": market, "interval": period, "start": start_ms, "end": end_ms,
-             "limit": ROWS_PER_PAGE, "format": "arrow"},
-        )  # fmt: skip
-        with pa.ipc.open_stream(answer.content) as reader:
-            return reader.read_all()
+    async def _rows(
+        self, market: Channel, query: dict[str, str], since: str | int | datetime, until: str | int | datetime | None
+    ) -> pa.Table:
+        now_ms = _now_ms()
+        asked: dict[str, Any] = {
+            **query, "provider": market.provider, "market": market.market, "start": max(0, moment(since, now_ms)),
+            "end": now_ms + 1 if until is None else moment(until, now_ms), "limit": ROWS_PER_PAGE, "format": "arrow",
+        }  # fmt: skip
+        pages: list[pa.Table] = []
+        while True:
+            answer = await self._get("/v1/history", asked)
+            with pa.ipc.open_stream(answer.content) as reader:
+                pages.append(reader.read_all())
+            cursor = answer.headers.get("artery-next")
+            if not cursor or sum(page.num_rows for page in pages) >= ROWS_MAX:
+                return pa.concat_tables(pages)
+            asked["cursor"] = cursor
 
     async def _get(self, path: str, query: dict[str, Any]) -> httpx.Response:
-        try:
-            answer = await self._http.get(path, params=query)
-        except httpx.HTTPError as error:
-            raise Unavailable(f"the gateway did not answer {path}: {error or type(error).__name__}") from error
-        if answer.status_code != httpx.codes.OK:
-            raise _http_error(answer)
-        return answer
+        for number, base in enumerate(self._bases, 1):
+            try:
+                answer = await self._http.get(base + path, params=query)
+            except httpx.HTTPError as error:
+                if number < len(self._bases):
+                    continue
+                raise Unavailable(f"the gateway did not answer {path}: {error or type(error).__name__}") from error
+            if answer.status_code != httpx.codes.OK:
+                raise _http_error(answer)
+            return answer
+        raise Unavailable(f"no gateway answered {path}")
 
     async def _body(self, path: str, query: dict[str, Any]) -> bytes:
         return (await self._get(path, query)).content
 
-    async def _connect(self) -> ClientConnection:
+    async def _connect(self, base: str) -> ClientConnection:
         return await connect(
-            self._ws_url,
+            base.replace("http", "ws", 1) + "/v1/stream",
             additional_headers=self._headers,
             max_size=FRAME_MAX_BYTES,
             compression=None,
             open_timeout=WAIT_S,
             proxy=None,
         )
+
+
+def _base(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise BadInput(f"{url!r:.80} is not a gateway's address: write http://HOST:PORT")
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def _leave(socket: ClientConnection) -> None:
@@ -162,12 +197,20 @@ def _leave(socket: ClientConnection) -> None:
     socket.transport.close()
 
 
-def history(url: str, key: str, market: str, period: str = "1m", since: str | int | datetime = "1d") -> pa.Table:
+def history(
+    url: str | Sequence[str],
+    key: str,
+    market: str,
+    period: str = "1m",
+    since: str | int | datetime = "1d",
+    *,
+    to: Kind = "arrow",
+) -> Any:
     """The same as `Artery.history`, for programs and notebooks without `await`."""
 
-    async def fetch() -> pa.Table:
+    async def fetch() -> Any:
         async with Artery(url, key) as artery:
-            return await artery.history(market, period, since)
+            return await artery.history(market, period, since, to=to)
 
     try:
         asyncio.get_running_loop()
@@ -176,10 +219,9 @@ def history(url: str, key: str, market: str, period: str = "1m", since: str | in
     return _in_a_thread(fetch)  # a notebook's own loop is running
 
 
-def _in_a_thread(fetch: Callable[[], Coroutine[Any, Any, pa.Table]]) -> pa.Table:
+def _in_a_thread(fetch: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
     with ThreadPoolExecutor(1) as pool:
-        table: pa.Table = pool.submit(lambda: asyncio.run(fetch())).result()
-    return table
+        return pool.submit(lambda: asyncio.run(fetch())).result()
 
 
 def _refuse_if_final(closed: ConnectionClosed) -> None:

@@ -24,6 +24,10 @@ _ERRORS: dict[str, type[ArteryError]] = {
 }
 
 
+CANDLES_MAX = 10_000
+"""Of so many candles the newest version seen is remembered, so that none comes twice."""
+
+
 class Gap(msgspec.Struct, frozen=True):
     """A hole in a series: what lay between was not delivered, for this reason."""
 
@@ -42,52 +46,92 @@ def error_of(frame: Mapping[str, Any]) -> ArteryError:
     return kind(str(frame.get("message") or "the gateway gave no reason"))
 
 
-def subscribe(channel: Channel, types: Sequence[str], since: Mapping[str, Any] | None) -> bytes:
+def subscribe(channel: Channel, types: Sequence[str], since: Mapping[str, Any] | None, number: int = 1) -> bytes:
     """The frame that asks for a channel."""
     wanted: dict[str, Any] = {"channel": str(channel)}
     if types:
         wanted["types"] = list(types)
     if since:
         wanted["since"] = dict(since)
-    return msgspec.json.encode({"type": "subscribe", "id": "1", "channels": [wanted]})
+    return msgspec.json.encode({"type": "subscribe", "id": str(number), "channels": [wanted]})
 
 
 class Tracker:
-    """Turns frames into events and gaps, and remembers where each series is, to go on from there."""
+    """Turns frames into events and gaps, and remembers where each series is, to go on from there.
 
-    def __init__(self) -> None:
+    `start` is where each series begins: a position, or `0.0.<Unix ms>` for a time.
+    """
+
+    def __init__(self, start: Mapping[str, str] | None = None) -> None:
+        self._start = dict(start or {})
+        self._begun: dict[str, str] = {}
         self._last: dict[str, Position] = {}
+        self._candles: dict[tuple[str, int], tuple[bool, int, int]] = {}
+        self._asked = 0
+        self._deaf = False
+
+    def ask(self, channel: Channel, types: Sequence[str]) -> bytes:
+        """The frame that asks for everything after what was seen; what came for an older request is passed over."""
+        self._asked += 1
+        self._deaf = True
+        return subscribe(channel, types, self.since(), self._asked)
 
     def since(self) -> dict[str, Any] | None:
-        """What to ask for when coming back: everything after what was seen."""
-        if not self._last:
-            return None
-        return {"positions": {series: str(position) for series, position in self._last.items()}}
+        """Everything after what was seen, and of what was not seen yet, everything from where it begins."""
+        positions = self._begun | self._start | {series: str(position) for series, position in self._last.items()}
+        return {"positions": positions} if positions else None
+
+    def more(self, frame: Mapping[str, Any]) -> bool:
+        """Whether the gateway has ended a replay that goes on with another request, behind what this one brought."""
+        return frame.get("type") == "gap" and bool(frame.get("resume")) and not self._deaf
 
     def take(self, frame: Mapping[str, Any]) -> Iterator[Event | Gap]:
         """The events and gaps in a frame of the gateway; an `error` frame is raised."""
         kind = frame.get("type")
-        if kind == "event":
+        if kind == "error":
+            raise error_of(frame)
+        if kind == "subscribed":
+            self._deaf = self._deaf and str(frame.get("id")) != str(self._asked)
+            self._begin(frame)
+        elif self._deaf:
+            return
+        elif kind == "event":
             yield from self._event(frame)
         elif kind == "gap":
             yield self._gap(frame)
-        elif kind == "error":
-            raise error_of(frame)
+
+    def _begin(self, frame: Mapping[str, Any]) -> None:
+        """A series that starts live starts behind what the gateway says: so a first cut loses nothing either."""
+        for channel in frame.get("channels", ()):
+            self._begun = dict(channel.get("positions", {})) | self._begun
 
     def _event(self, frame: Mapping[str, Any]) -> Iterator[Event | Gap]:
         event = codec.decode(frame["data"])
         if not isinstance(event, (Trade, Book, Candle, Mids)):
             raise BadEvent(f"{frame['data'].get('t')} is not an event for clients")
+        if isinstance(event, Candle) and not self._is_newer(event):
+            return  # the same version of a candle again
         text = frame.get("position") or ""
         if text and event.epoch:
             series, position = frame["series"], Position.parse(text)
             last = self._last.get(series)
-            if last and position <= last:
+            if last and position <= last and not isinstance(event, Candle):
                 return  # seen before the connection broke
             if last and series == "TRADE" and not position.follows(last):
                 yield Gap(event.channel, series, "missed", str(last), text, last.event_ts, position.event_ts)
-            self._last[series] = position
+            self._last[series] = max(position, last) if last else position
         yield event
+
+    def _is_newer(self, candle: Candle) -> bool:
+        key = (candle.series, candle.start_ts)
+        known = self._candles.pop(key, None)
+        if known is not None and known >= candle.version:
+            self._candles[key] = known
+            return False
+        self._candles[key] = candle.version
+        if len(self._candles) > CANDLES_MAX:
+            del self._candles[next(iter(self._candles))]
+        return True
 
     def _gap(self, frame: Mapping[str, Any]) -> Gap:
         series, to_position = str(frame.get("series", "")), str(frame.get("to") or "")

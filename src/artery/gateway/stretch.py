@@ -66,6 +66,20 @@ def stretch_of(frames: Sequence[tuple[Position, int, Frame]]) -> Stretch:
     return _stretch(np.ascontiguousarray(places.T), [frame.wire for _, _, frame in frames])
 
 
+def joined(stretches: Sequence[Stretch]) -> Stretch:
+    """Stretches that follow each other as one."""
+    if len(stretches) == 1:
+        return stretches[0]
+    none = np.zeros(0, np.int64)
+    columns = [
+        np.concatenate([none, *(getattr(each, name) for each in stretches)])
+        for name in ("epochs", "seqs", "times", "moments")
+    ]
+    begins = np.cumsum([0, *(len(each.wire) for each in stretches)])
+    ends = np.concatenate([none, *(each.ends + begin for each, begin in zip(stretches, begins, strict=False))])
+    return Stretch(columns[0], columns[1], columns[2], columns[3], ends, b"".join([each.wire for each in stretches]))
+
+
 def in_order(earlier: Stretch, low: int, later: Stretch) -> bool:
     """Whether `later` goes on behind what `earlier` has from `low` on."""
     if low >= len(earlier) or not len(later):

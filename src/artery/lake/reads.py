@@ -28,6 +28,7 @@ START = "0"
 """The position of a stream of which nothing is in the lake."""
 
 _FILES_AT_ONCE = 8
+_ARRIVAL = ("ts", "tid", "price", "size", "side", "epoch", "seq", "received")
 _LOCATION = text(
     "SELECT metadata_location FROM iceberg_tables"
     f" WHERE catalog_name = '{NAME}' AND table_namespace = '{NAMESPACE}' AND table_name = :name"
@@ -57,7 +58,7 @@ class Lake:
     def arrivals(self, ticker: str, start_ms: int, end_ms: int) -> pa.Table:
         """Every trade that arrived in [start_ms, end_ms), in the order of its place; what has no place is left out."""
         wanted = And(EqualTo("ticker", ticker), GreaterThanOrEqual("epoch", 1))
-        found = self._all(TRADES, "received", wanted, start_ms, end_ms)
+        found = self._all(TRADES, "received", wanted, start_ms, end_ms, _ARRIVAL)
         return found.sort_by([("epoch", "ascending"), ("seq", "ascending")])
 
     def arrival_cuts(self, ticker: str, start_ms: int, rows_max: int) -> list[int]:
@@ -112,17 +113,21 @@ class Lake:
         found = self._again_if_moved(lambda: self._read(table, time, row_filter, limit))
         return found.slice(max(0, found.num_rows - limit))
 
-    def _all(self, table: Table, time: str, wanted: BooleanExpression, start_ms: int, end_ms: int) -> pa.Table:
+    def _all(
+        self, table: Table, time: str, wanted: BooleanExpression, start_ms: int, end_ms: int, names: Sequence[str] = ()
+    ) -> pa.Table:
         row_filter = And(wanted, GreaterThanOrEqual(time, _iso(start_ms)), LessThan(time, _iso(end_ms)))
-        return self._again_if_moved(lambda: self._read_all(table, row_filter))
+        return self._again_if_moved(lambda: self._read_all(table, row_filter, names or table.schema.names))
 
-    def _read_all(self, table: Table, row_filter: BooleanExpression) -> pa.Table:
+    def _read_all(self, table: Table, row_filter: BooleanExpression, names: Sequence[str]) -> pa.Table:
+        schema = pa.schema([table.schema.field(name) for name in names])
         handle = self._table(table)
         if handle is None or handle.current_snapshot() is None:
-            return table.schema.empty_table()
+            return schema.empty_table()
         tasks = list(handle.scan(row_filter=row_filter).plan_files())
-        rows: pa.Table = ArrowScan(handle.metadata, handle.io, handle.schema(), row_filter).to_table(tasks)
-        return rows.cast(table.schema)
+        scan = ArrowScan(handle.metadata, handle.io, handle.schema().select(*names), row_filter)
+        rows: pa.Table = scan.to_table(tasks).select(names).cast(schema)
+        return rows
 
     def _cuts(self, table: Table, time: str, wanted: BooleanExpression, start_ms: int, rows_max: int) -> list[int]:
         with translated("read"):
