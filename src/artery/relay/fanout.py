@@ -13,10 +13,10 @@ from typing import Any
 import zmq
 
 from artery.relay import metrics
-from artery.relay.listeners import Listeners
 from artery.telemetry import logger
 from artery.wire import messages
 from artery.wire.artery_pb2 import SubscriptionConfirmed
+from artery.wire.listeners import Listeners
 from artery.wire.sockets import Context, Socket, bind, prepare
 
 SUBSCRIPTIONS_QUEUE = 200_000

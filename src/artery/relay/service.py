@@ -6,8 +6,6 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 
-import zmq
-
 from artery.bus.base import Bus
 from artery.errors import ArteryError, BadSetting, CannotStart, Unavailable
 from artery.relay.door import Door
@@ -20,7 +18,7 @@ from artery.store.base import Store
 from artery.telemetry import logger
 from artery.wire import relays
 from artery.wire.relays import Relay
-from artery.wire.sockets import Context, Kind, Socket, is_loopback, tcp
+from artery.wire.sockets import ROUTER_MANDATORY, XPUB_VERBOSER, Context, Kind, Socket, is_loopback, tcp
 
 AGAIN_S, AGAIN_MOST_S = 1.0, 15.0
 _log = logger("relay")
@@ -82,9 +80,9 @@ class _Parts:
         self._settings = settings.relay
         self._fanout = fanout
         self._requests = context.socket(Kind.ROUTER, frame_max=BYTES_MAX)
-        self._requests.option(zmq.ROUTER_MANDATORY, 1)
+        self._requests.option(ROUTER_MANDATORY, 1)
         self._work = context.socket(Kind.XPUB, frame_max=BYTES_MAX)
-        self._work.option(zmq.XPUB_VERBOSER, 1)
+        self._work.option(XPUB_VERBOSER, 1)
         self._control = context.socket(Kind.PUB, frame_max=BYTES_MAX)
         self._confirmations = Confirmations(context)
         self.queue = WorkQueue(self._work)

@@ -6,10 +6,10 @@ import random
 from google.protobuf.message import Message
 
 from artery.relay import metrics
-from artery.relay.listeners import Listeners
 from artery.telemetry import logger
 from artery.wire import messages
 from artery.wire.artery_pb2 import DataRequest, IngestorControl
+from artery.wire.listeners import Listeners
 from artery.wire.sockets import Socket
 
 LATE_S = 0.6

@@ -1,0 +1,122 @@
+"""The SDK's client of the relay: it brings history, hears the market, and survives a relay that goes away."""
+
+import asyncio
+
+import pytest
+
+from artery.client.frames import Gap
+from artery.client.relay import Progress, Relay
+from artery.client.relayed import Ticks
+from artery.errors import BadInput, Unavailable
+from artery.model.channels import Channel
+from artery.model.events import Candle, Trade
+from artery.wire import messages, requests
+from artery.wire.artery_pb2 import OHLC, HistoryReadyNotification, Tick
+from tests.relay.conftest import House, Peer, soon, until
+
+Ready = HistoryReadyNotification
+
+
+def client(house: House) -> Relay:
+    return Relay(house.where.requests, house.where.clients)
+
+
+async def outcome_of(house: House, request_id: str, status: "Ready.Status" = Ready.READY) -> Ready:
+    """What the pipeline does at the end of a request, on the store's side."""
+
+    async def record() -> requests.Record | None:
+        return requests.read_record(await house.store.get(requests.key(request_id)))
+
+    known = await until(record, "the request is known")
+    request = known.request
+    outcome = Ready(request_id=request_id, client_id=request.client_id, status=status, rows=7, error="why")
+    done = requests.Record(known.asked, "done", progress=1_000, outcome=requests.text(outcome))
+    await house.store.put(requests.key(request_id), requests.write_record(done))
+    return outcome
+
+
+async def processor_says(processor: Peer, topic: str, message: object) -> None:
+    while (await processor.receive())[0] != b"\x01" + topic.encode():
+        continue
+    await processor.send(*messages.publish(topic, message))  # type: ignore[arg-type]
+
+
+async def test_history_is_fetched_and_the_outcome_heard(house: House) -> None:
+    await house.ingestor()
+    processor = house.processor()
+    async with client(house) as relay:
+        task = asyncio.create_task(relay.fetch("SIM:BTC", "1m", since="1h", request_id="r1"))
+        topic = (await processor.receive())[0][1:].decode()
+        assert topic.startswith("RESPONSE:py-")
+        await until(lambda: house.bus.read("request"), "the request is on the bus")
+        outcome = Ready(request_id="r1", status=Ready.READY, rows=60)
+        await processor.send(*messages.publish(topic, outcome))
+        assert await soon(task) == outcome
+
+
+async def test_an_outcome_that_nobody_heard_is_asked_for(house: House) -> None:
+    await house.ingestor()
+    seen: list[Progress] = []
+    async with client(house) as relay:
+        task = asyncio.create_task(relay.fetch("SIM:BTC", "1m", "1h", request_id="r1", progress=seen.append))
+        outcome = await outcome_of(house, "r1")
+        assert await soon(task) == outcome
+    assert seen[-1].state == "done"
+
+
+async def test_an_error_of_the_venue_and_a_bad_request_are_raised(house: House) -> None:
+    await house.ingestor()
+    async with client(house) as relay:
+        with pytest.raises(BadInput, match="nobody here knows"):
+            await soon(relay.fetch("SIM:NOBODY"))
+        task = asyncio.create_task(relay.fetch("SIM:BTC", request_id="r1"))
+        await outcome_of(house, "r1", Ready.ERROR)
+        with pytest.raises(Unavailable, match="why"):
+            await soon(task)
+
+
+async def test_without_a_relay_the_client_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("artery.client.relay.SUBMIT_S", 0.2)
+    monkeypatch.setattr("artery.client.relay.ANSWER_S", 0.1)
+    async with Relay("tcp://127.0.0.1:9", "tcp://127.0.0.1:9") as relay:
+        with pytest.raises(Unavailable, match="no relay answers"):
+            await relay.fetch("SIM:BTC")
+        with pytest.raises(Unavailable, match="no relay answers"):
+            await relay.status("r1")
+
+
+async def test_ticks_and_candles_come_as_trades_and_candles(house: House) -> None:
+    processor = house.processor()
+    async with client(house) as relay:
+        ticks, candles = relay.ticks("SIM:BTC"), relay.candles("SIM:BTC", "1m")
+        first = asyncio.ensure_future(anext(ticks))
+        tick = Tick(ticker="SIM:BTC", ts_ms=5, trade_id="1", price="1.5", size="2", side="S", epoch=1, seq=1)
+        await processor_says(processor, "SIM:BTC|tick|", tick)
+        trade = await soon(first)
+        assert isinstance(trade, Trade)
+        assert (str(trade.px), trade.side, trade.position.seq) == ("1.5", "S", 1)
+        second = asyncio.ensure_future(anext(candles))
+        candle = OHLC(
+            ticker="SIM:BTC", period_s=60, start_ms=60_000, open="1", high="2", low="1", close="2", volume="3"
+        )
+        await processor_says(processor, "SIM:BTC|ohlc:60|", candle)
+        found = await soon(second)
+        assert isinstance(found, Candle)
+        assert (str(found.period), found.start_ts, str(found.c)) == ("1m", 60_000, "2")
+        await ticks.aclose()  # type: ignore[attr-defined]
+        await candles.aclose()  # type: ignore[attr-defined]
+
+
+def test_a_lost_tick_is_a_gap_and_a_repeated_one_is_nothing() -> None:
+    order, market = Ticks(Channel("sim", "BTC")), Channel("sim", "BTC")
+
+    def take(epoch: int, seq: int) -> list[Trade | Gap]:
+        return list(order.take(Tick(price="1", size="1", side="B", epoch=epoch, seq=seq, ts_ms=seq)))
+
+    assert [type(item) for item in take(1, 1)] == [Trade]
+    assert take(1, 1) == []
+    assert [type(item) for item in take(1, 2)] == [Trade]
+    gap, trade = take(1, 5)
+    assert gap == Gap(market, "TRADE", "missed", "1.2.2", "1.5.5", 2, 5)
+    assert isinstance(trade, Trade)
+    assert [type(item) for item in take(2, 1)] == [Gap, Trade], "a new epoch may have lost the end of the old one"
