@@ -17,19 +17,19 @@ class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Exactly these fields."""
 
 
-class Problem(Shape):
+class Problem(Shape, frozen=True):
     code: str
     message: str
     requestId: str  # noqa: N815 (the contract's own name)
 
 
-class Error(Shape):
+class Error(Shape, frozen=True):
     """How every error looks."""
 
     error: Problem
 
 
-class UdfError(Shape):
+class UdfError(Shape, frozen=True):
     """An error as a chart expects it, and as every other route says it."""
 
     s: str
@@ -37,13 +37,13 @@ class UdfError(Shape):
     error: Problem
 
 
-class Capabilities(Shape):
+class Capabilities(Shape, frozen=True):
     trades: bool
     books: bool
     candles: list[str]
 
 
-class Provider(Shape):
+class Provider(Shape, frozen=True):
     provider: str
     exchange: str
     simulated: bool
@@ -51,11 +51,11 @@ class Provider(Shape):
     capabilities: Capabilities
 
 
-class Providers(Shape):
+class Providers(Shape, frozen=True):
     providers: list[Provider]
 
 
-class Market(Shape):
+class Market(Shape, frozen=True):
     provider: str
     coin: str
     channel: str
@@ -69,11 +69,11 @@ class Market(Shape):
     last: str | None
 
 
-class Markets(Shape):
+class Markets(Shape, frozen=True):
     markets: list[Market]
 
 
-class Gap(Shape):
+class Gap(Shape, frozen=True):
     provider: str
     market: str
     from_ms: int
@@ -82,11 +82,11 @@ class Gap(Shape):
     epoch: int
 
 
-class Gaps(Shape):
+class Gaps(Shape, frozen=True):
     gaps: list[Gap]
 
 
-class CandlePage(Shape):
+class CandlePage(Shape, frozen=True):
     """Candles, oldest first; `next` is the cursor of the page that follows."""
 
     provider: str
@@ -97,7 +97,7 @@ class CandlePage(Shape):
     next: str | None
 
 
-class TradePage(Shape):
+class TradePage(Shape, frozen=True):
     """Trades, oldest first; `next` is the cursor of the page that follows."""
 
     provider: str
@@ -107,27 +107,27 @@ class TradePage(Shape):
     next: str | None
 
 
-class Proof(Shape):
+class Proof(Shape, frozen=True):
     """A one-use start code, or a key."""
 
     start: str = ""
     key: str = ""
 
 
-class Who(Shape):
+class Who(Shape, frozen=True):
     user: str
     scopes: list[str]
 
 
-class Alive(Shape):
+class Alive(Shape, frozen=True):
     alive: bool
 
 
-class Ready(Shape):
+class Ready(Shape, frozen=True):
     ready: bool
 
 
-class KeyRow(Shape):
+class KeyRow(Shape, frozen=True):
     """A key as it is listed: never its secret."""
 
     id: str
@@ -142,11 +142,11 @@ class KeyRow(Shape):
         return KeyRow(key.id, key.user, list(key.scopes), key.created_ms, key.expires_ms, key.revoked_ms)
 
 
-class Keys(Shape):
+class Keys(Shape, frozen=True):
     keys: list[KeyRow]
 
 
-class NewKey(Shape):
+class NewKey(Shape, frozen=True):
     """Whom a key is for, what it may do, and when it ends (in seconds from now; null: never)."""
 
     user: Printable
@@ -154,19 +154,19 @@ class NewKey(Shape):
     expires_in_s: ExpirySeconds | None = None
 
 
-class MadeKey(KeyRow):
+class MadeKey(KeyRow, frozen=True):
     """A new key; `key` is its text, which is shown this once."""
 
     key: str
 
 
-class Expiry(Shape):
+class Expiry(Shape, frozen=True):
     """When a key ends, in seconds from now (0: at once; null: never)."""
 
     expires_in_s: ExpirySeconds | None
 
 
-class Letter(Shape):
+class Letter(Shape, frozen=True):
     """An entry of the log that was given up: where it was, by whom, after how many tries and why."""
 
     id: str
@@ -180,30 +180,30 @@ class Letter(Shape):
     fields: dict[str, str]
 
 
-class Letters(Shape):
+class Letters(Shape, frozen=True):
     letters: list[Letter]
     next: str | None
 
 
-class Requeue(Shape):
+class Requeue(Shape, frozen=True):
     """Where a letter's entry stands in its stream now."""
 
     id: str
     position: str
 
 
-class UdfExchange(Shape):
+class UdfExchange(Shape, frozen=True):
     value: str
     name: str
     desc: str
 
 
-class UdfType(Shape):
+class UdfType(Shape, frozen=True):
     name: str
     value: str
 
 
-class UdfConfig(Shape):
+class UdfConfig(Shape, frozen=True):
     supports_search: bool
     supports_group_request: bool
     supports_marks: bool
@@ -214,7 +214,7 @@ class UdfConfig(Shape):
     symbols_types: list[UdfType]
 
 
-class UdfSymbol(Shape):
+class UdfSymbol(Shape, frozen=True):
     """A market as TradingView's `LibrarySymbolInfo`."""
 
     name: str
@@ -238,7 +238,7 @@ class UdfSymbol(Shape):
     currency_code: str
 
 
-class UdfFound(Shape):
+class UdfFound(Shape, frozen=True):
     symbol: str
     full_name: str
     description: str
@@ -247,7 +247,7 @@ class UdfFound(Shape):
     type: str
 
 
-class UdfBars(Shape):
+class UdfBars(Shape, frozen=True):
     """Bars as columns; numbers are exact decimals, `t` is Unix seconds."""
 
     s: str
@@ -259,7 +259,7 @@ class UdfBars(Shape):
     v: list[float]
 
 
-class UdfNoData(Shape, omit_defaults=True):
+class UdfNoData(Shape, frozen=True, omit_defaults=True):
     """Nothing in the stretch; `nextTime` is the newest bar before it, if there is one."""
 
     s: str
