@@ -13,6 +13,7 @@ POINTS = {
     "ingest.fenced": "older leaders are fenced, and the hole that they left is not marked",
     "ingest.appended": "events are on the bus, and not published",
     "pipeline.appended": "candles are on the bus, and the book that made them is not saved",
+    "pipeline.outcomes": "outcomes of requests are in the lake, and not announced",
     "pipeline.committed": "a batch is in the lake, and neither acked nor in Spark's checkpoint",
 }
 

@@ -146,6 +146,8 @@ REQUESTS = Table(
         {"snapshot_id": pa.int64(), "error": pa.string()},
     ),
     key=("request_id",),
+    # Committed after the candles, so that pages are read again until their outcome is there too.
+    streams=("history",),
 )
 
 TABLES = {table.name: table for table in (OHLC, TRADES, BOOKS, GAPS, SYMBOLS, REQUESTS)}

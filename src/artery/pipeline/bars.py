@@ -15,11 +15,11 @@ from artery.errors import BadEvent
 from artery.lake.tables import EXACT
 from artery.model.events import EXTERNAL, Candle, Clock, Mark, Trade
 from artery.model.fold import Bar, Place, bar, join
-from artery.model.periods import Period
+from artery.model.periods import DERIVED, Period
 from artery.pipeline import decode
-from artery.pipeline.candles import Batch, Partial
+from artery.pipeline.candles import KEEP_MS, Batch, Partial
 from artery.pipeline.decode import Raw
-from artery.pipeline.minutes import Span
+from artery.pipeline.minutes import DAY_MS, Span
 
 BAR, CLOCK, MARK, VENUE, END = "bar", "clock", "mark", "venue", "end"
 _PLACE = pa.struct([pa.field(name, pa.int64()) for name in ("ts", "epoch", "seq")])
@@ -78,14 +78,22 @@ def feed_rows(entries: Iterable[Raw]) -> list[Row]:
 
 
 def history_rows(entries: Iterable[Raw]) -> list[Row]:
-    """A venue's closed candles; of two for the same window the later one."""
+    """A venue's closed candles; of two for the same window the later one. What is long over, or of
+    a period that we do not make, is for the lake alone."""
     newest: dict[tuple[str, str, int, int], Row] = {}
     for raw in entries:
         try:
-            newest |= {candle.key: _venue_row(candle, raw[0]) for candle in decode.page(raw)}
+            page = decode.page(raw)
+            newest |= {candle.key: _venue_row(candle, raw[0]) for candle in page if _concerns_live(candle)}
         except BadEvent:
             continue
     return list(newest.values())
+
+
+def _concerns_live(candle: Candle) -> bool:
+    """Whether this one can correct a candle that is open or closed not long ago."""
+    over_ms = candle.end_ts + max(KEEP_MS, 2 * candle.period.ms) + DAY_MS
+    return candle.period in DERIVED and over_ms > candle.event_ts
 
 
 def record_batch(rows: list[Row], end: dict[str, str]) -> pa.RecordBatch:

@@ -6,6 +6,8 @@ from artery.errors import BadEvent, BadInput
 from artery.model import codec
 from artery.model.events import Candle, FeedEvent, MarketEvent
 from artery.wire import history
+from artery.wire.artery_pb2 import OHLCBatch
+from artery.wire.requests import OWN
 
 Raw = tuple[str, bytes]
 """A position and the JSON of the entry's fields, as the bus's reader gives them."""
@@ -40,6 +42,12 @@ def page(raw: Raw) -> list[Candle]:
     for candle in candles:
         _check(candle)
     return [candle for candle in candles if candle.closed and candle.v > 0]
+
+
+def closing(raw: Raw) -> OHLCBatch | None:
+    """The page, if it is the last one of a client's request."""
+    batch = history.decode(fields(raw[1]))
+    return batch if batch.last and not batch.request_id.startswith(OWN) else None
 
 
 def _check(candle: Candle) -> None:

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from artery.lake.places import NAME
-from artery.lake.tables import OHLC, Table
+from artery.lake.tables import OHLC, REQUESTS, Table
 
 VALUES = ("open", "high", "low", "close", "volume", "trades")
 _PROPERTY = "spark.sql.iceberg.snapshot-property."
@@ -25,6 +25,12 @@ class Slice(msgspec.Struct, frozen=True):
 def insert_new(rows: DataFrame, table: Table, time: str, part: Slice) -> None:
     """Insert the rows whose key the table does not have."""
     _into(rows, table, time, part).whenNotMatched().insertAll().merge()
+
+
+def insert_outcomes(rows: DataFrame) -> None:
+    """Insert the outcomes of requests that have none yet."""
+    same = _target(REQUESTS)["request_id"] == _source(REQUESTS)["request_id"]
+    rows.alias("s").mergeInto(f"{NAME}.{REQUESTS.full_name}", same).whenNotMatched().insertAll().merge()
 
 
 def merge_candles(rows: DataFrame, part: Slice) -> None:

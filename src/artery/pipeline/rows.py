@@ -16,6 +16,7 @@ from artery.pipeline.decode import Raw
 
 Row = dict[str, Any]
 TRADE, BOOK, CANDLE, HISTORY, GAP, BAD, END = ("trade", "book", "candle", "history", "gap", "bad", "end")
+OUTCOME = "outcome"
 
 
 def _struct(table: Table) -> pa.DataType:
@@ -33,10 +34,12 @@ SCHEMA = pa.schema(
             "bad",
             pa.struct([("stream", pa.string()), ("id", pa.string()), ("line", pa.string()), ("error", pa.string())]),
         ),
+        ("outcome", pa.binary()),
         ("end", pa.string()),
     ]
 )
-"""One column for each table, of which the row's own is set; candles and history share `ohlc`."""
+"""One column for each table, of which the row's own is set; candles and history share `ohlc`. The last page of a
+client's request is in `outcome`, as its protobuf."""
 
 
 class Rows:
@@ -96,6 +99,8 @@ class Rows:
     def _history(self, raw: Raw) -> None:
         for candle in decode.page(raw):
             self._rows[(HISTORY, *candle.key)] = {"kind": HISTORY, "ohlc": _ohlc_row(candle, "history")}
+        if (last := decode.closing(raw)) is not None:
+            self._rows.setdefault((OUTCOME, last.request_id), {"kind": OUTCOME, "outcome": last.SerializeToString()})
 
 
 def _expect(raw: Raw, kind: type[Any]) -> Any:

@@ -21,6 +21,7 @@ from artery.pipeline.calls import Calls
 from artery.pipeline.candles import CandleBook
 from artery.pipeline.fast import WRITER, FastQuery
 from artery.pipeline.offsets import STORE, Offsets
+from artery.pipeline.outcomes import Outcomes
 from artery.pipeline.queries import start_query, warm_up
 from artery.pipeline.session import Spark
 from artery.pipeline.source import Options
@@ -118,7 +119,9 @@ class Running:
         moved = await saved.moved_lake(self._store, self._log)
         wanted = {stream: max(named[stream], moved.get(stream, START), key=place) for stream in STORE}
         positions = {stream: await self._resumed(stream, wanted[stream]) for stream in STORE}
-        self._storage = StoreQuery(positions, self._bus, self._calls, self._log)
+        outcomes = Outcomes(self._bus, self._store, self._calls)
+        await self._in_thread(outcomes.take_up, session)
+        self._storage = StoreQuery(positions, self._bus, self._calls, self._log, outcomes=outcomes)
         await self._in_thread(self._start_query, session, "store", "artery_rows", positions, self._storage.on_batch)
         if await _until(lambda: self.batches()[1] >= 0, FIRST_BATCH_S):
             self._spark.let_go()

@@ -108,15 +108,19 @@ class _Service:
     async def _lead(self, term: Term) -> None:
         began = time.monotonic()
         await self._say({"state": "starting", "error": ""})
-        from artery.pipeline.running import Running  # late, because Java starts meanwhile
+        from artery.pipeline.publisher import run_publisher  # late, because Java starts meanwhile
+        from artery.pipeline.running import Running
 
+        publishing = asyncio.create_task(run_publisher(self._bus, self._store))
         running = Running(self._settings, self._spark, self._bus, self._store, term.epoch)
         try:
             await running.start()
             _log.info("candles are being made", after_s=round(time.monotonic() - began, 1))
             await self._watch(running)
         finally:
+            publishing.cancel()
             await running.stop()
+            await asyncio.wait({publishing})
 
     async def _watch(self, running: "Running") -> None:
         said = 0.0

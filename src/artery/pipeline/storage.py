@@ -14,13 +14,14 @@ from artery.bus.base import Bus, Entry, place
 from artery.errors import BadEvent
 from artery.lake.places import BATCH, LOG, POSITIONS, QUERY
 from artery.lake.places import NAME as CATALOG
-from artery.lake.tables import BOOKS, GAPS, OHLC, TRADES, Table
+from artery.lake.tables import BOOKS, GAPS, OHLC, REQUESTS, TRADES, Table
 from artery.pipeline import decode, merges, rows
 from artery.pipeline.calls import Calls
 from artery.pipeline.candles import KEEP_MS
 from artery.pipeline.fast import Progress
 from artery.pipeline.merges import Slice
 from artery.pipeline.offsets import STORE, Offsets
+from artery.pipeline.outcomes import Outcomes
 from artery.pipeline.transforms import SLACK_MS, candles_of, late_windows
 from artery.pipeline.upkeep import Upkeep
 
@@ -39,12 +40,13 @@ _INSERTED: Mapping[str, tuple[Table, str]] = {
 
 class Found(msgspec.Struct, frozen=True):
     """What a batch holds: for each kind where its rows lie, how far it reaches, how many entries are bad,
-    and by how much the latest trade came late."""
+    by how much the latest trade came late, and how many requests end in it."""
 
     slices: Mapping[str, list[Slice]]
     end: Offsets
     bad: int
     late_ms: int
+    outcomes: int = 0
 
 
 class StoreQuery:
@@ -54,7 +56,9 @@ class StoreQuery:
     that was committed; and as every commit is a MERGE by key, a trade that is on the bus twice is in the lake once.
     """
 
-    def __init__(self, start: Offsets, bus: Bus, calls: Calls, log: int = 0) -> None:
+    def __init__(
+        self, start: Offsets, bus: Bus, calls: Calls, log: int = 0, *, outcomes: Outcomes | None = None
+    ) -> None:
         self.progress = Progress(positions=dict(start))
         self.committed_ms = 0
         self.commits: dict[str, int] = {}
@@ -63,6 +67,7 @@ class StoreQuery:
         self._bus = bus
         self._calls = calls
         self._upkeep = Upkeep()
+        self._outcomes = outcomes
 
     def on_batch(self, found: Any, batch_id: int) -> None:
         """Spark's foreachBatch."""
@@ -82,12 +87,15 @@ class StoreQuery:
             self._bury(batch.where(F.col("kind") == rows.BAD).select("bad.*").collect())
         for kind, stream in _STREAM.items():
             parts = found.slices.get(kind, [])
+            finishes = kind == rows.HISTORY and self._outcomes is not None and found.outcomes > 0
             for number, part in enumerate(parts, 1):
-                if number == len(parts):
+                if number == len(parts) and not finishes:
                     self._positions[stream] = found.end[stream]
                 self._sign(batch, batch_id)
                 self._commit(batch, kind, part, whole=len(parts) == 1)
             self._positions[stream] = found.end[stream]
+            if finishes:
+                self._finish(batch, batch_id)
         if found.late_ms >= KEEP_MS - SLACK_MS:
             self._recompute(batch)
         crash.point("pipeline.committed")
@@ -108,6 +116,17 @@ class StoreQuery:
         else:
             merges.insert_new(mine, table, at, part)
         self._count(table)
+
+    def _finish(self, batch: DataFrame, batch_id: int) -> None:
+        """Requests whose last page is in this batch: this commit, not the candles', says that it was read."""
+        assert self._outcomes is not None
+        found = batch.where(F.col("kind") == rows.OUTCOME).select("outcome").collect()
+        pages = self._outcomes.new(bytes(row["outcome"]) for row in found)
+        if pages:
+            self._sign(batch, batch_id)
+            self._outcomes.commit(batch.sparkSession, pages)
+            self._count(REQUESTS)
+            self._outcomes.announce()
 
     def _count(self, table: Table) -> None:
         self.commits[table.name] = self.commits.get(table.name, 0) + 1
@@ -185,6 +204,7 @@ def look(batch: DataFrame) -> Found:
         msgspec.json.decode(end, type=dict[str, str]),
         sum(row["count"] for row in seen if row["kind"] == rows.BAD),
         max((row["late_ms"] or 0 for row in seen), default=0),
+        sum(row["count"] for row in seen if row["kind"] == rows.OUTCOME),
     )
 
 
