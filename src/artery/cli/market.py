@@ -10,6 +10,7 @@ import typer
 from artery.cli import show
 from artery.cli.environment import local_key, running, settings_now
 from artery.cli.running import Json
+from artery.settings import Settings
 
 
 def add_to(app: typer.Typer) -> None:
@@ -51,18 +52,36 @@ def history(
     market: Annotated[str, typer.Argument(help="A ticker (SIM:BTC) or a channel.")],
     period: Annotated[str, typer.Argument(help="1m, 5m, 15m, 1h, 4h or 1d.")] = "1m",
     since: Annotated[str, typer.Option(help="2h or 7d (ago), or an ISO time.")] = "1d",
+    fetch: Annotated[bool, typer.Option("--fetch", help="First bring what the lake lacks from the venue.")] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     json: Json = False,
 ) -> None:
     """Show past candles, oldest first."""
     from artery.cli.lines import CANDLE_COLUMNS, candle_cells
-    from artery.client import history as fetch
+    from artery.client import history as read
 
     settings, url = running(settings_now())
-    rows = [candle_cells(row) for row in fetch(url, local_key(settings), market, period, since).to_pylist()]
+    if fetch:
+        asyncio.run(_bring(settings, market, period, since))
+    rows = [candle_cells(row) for row in read(url, local_key(settings), market, period, since).to_pylist()]
     if json:
         show.as_json([dict(zip(CANDLE_COLUMNS, row, strict=True)) for row in rows])
     elif csv:
         show.as_csv(CANDLE_COLUMNS, rows)
     else:
         show.table(CANDLE_COLUMNS, rows, right=CANDLE_COLUMNS[1:])
+
+
+async def _bring(settings: Settings, market: str, period: str, since: str) -> None:
+    """Have the venue's candles brought to the lake, with a bar that moves where a person watches."""
+    from artery.app.relaying import where
+    from artery.client.relay import Progress, Relay
+
+    found = await where(settings)
+    with show.bar(f"{market} {period}") as move:
+
+        def progress(now: Progress) -> None:
+            move(now.done, f"{now.state}, {now.rows} rows")
+
+        async with Relay(found.requests, found.clients) as relay:
+            await relay.fetch(market, period, since, progress=progress)

@@ -4,12 +4,13 @@ import csv
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import msgspec
 from rich.console import Console
+from rich.progress import BarColumn, Progress
 from rich.table import Table
 from rich.text import Text
 
@@ -54,6 +55,16 @@ def say(who: str, line: str) -> None:
 def progress(text: str) -> AbstractContextManager[object]:
     """A line that moves while something is under way, where a person watches."""
     return err.status(f"{text} …") if err.is_terminal else nullcontext()
+
+
+@contextmanager
+def bar(text: str) -> Iterator[Callable[[int, str], None]]:
+    """A bar of a thousand parts, where a person watches; call what it yields with how far it is, and a word."""
+    with Progress(
+        "{task.description}", BarColumn(), "{task.fields[word]}", console=err, disable=not err.is_terminal
+    ) as it:
+        task = it.add_task(text, total=1_000, word="")
+        yield lambda done, word: it.update(task, completed=done, word=word)
 
 
 def open_page(link: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 import httpx
@@ -24,7 +24,11 @@ from artery.client.names import Since, channel, moment, series, starts
 from artery.client.tables import Kind, shaped
 from artery.errors import BadInput, NotAllowed, Unavailable
 from artery.model.channels import Channel
+from artery.model.events import Candle, Trade
 from artery.model.periods import Period
+
+if TYPE_CHECKING:
+    from artery.client.relay import Progress, Relay
 
 ROWS_PER_PAGE = 5_000
 ROWS_MAX = 1_000_000
@@ -37,7 +41,8 @@ COME_BACK_MAX = 4499  # close codes above it say: do not come back
 class Artery:
     """One gateway or several (all on one log) and a key; use it as `async with Artery(url, key) as artery:`."""
 
-    def __init__(self, url: str | Sequence[str], key: str) -> None:
+    def __init__(self, url: str | Sequence[str], key: str, relay: tuple[str, str] | None = None) -> None:
+        """`relay` is (where requests go, where to subscribe), if not the usual ports of this machine."""
         urls = [url] if isinstance(url, str) else list(url)
         if not urls:
             raise BadInput("a client needs at least one gateway's address: write http://HOST:PORT")
@@ -45,6 +50,7 @@ class Artery:
             raise NotAllowed("that is not a key: `artery keys create` makes one, and data/sim/key holds the local one")
         self._bases = [_base(each) for each in urls]
         self._headers = {"Authorization": f"Bearer {key}"}
+        self._relay = relay
         self._http = httpx.AsyncClient(headers=self._headers, timeout=WAIT_S, trust_env=False)
 
     async def __aenter__(self) -> Self:
@@ -100,8 +106,16 @@ class Artery:
         until: str | int | datetime | None = None,
         *,
         to: Kind = "arrow",
+        fetch: bool = False,
+        progress: Callable[["Progress"], None] = lambda _progress: None,
     ) -> Any:
-        """Candles, oldest first, fetched page by page: an Arrow table, or a DataFrame of pandas or polars."""
+        """Candles, oldest first, fetched page by page: an Arrow table, or a DataFrame of pandas or polars.
+
+        With `fetch`, what the lake lacks is brought from the venue before, through the relay.
+        """
+        if fetch:
+            async with self._relayed() as relay:
+                await relay.fetch(market, period, since, until, progress=progress)
         query = {"interval": str(Period.parse(period))}
         return shaped(await self._rows(channel(market), query, since, until), to, time="start")
 
@@ -131,6 +145,23 @@ class Artery:
     async def indicators_now(self, market: str, period: str = "1m") -> dict[str, Any]:
         """The indicators of the newest closed candle and of the open one, as the engine has them."""
         return await indicators.now(self._body, channel(market), Period.parse(period))
+
+    async def ticks(self, market: str) -> AsyncIterator[Trade | Gap]:
+        """A market's trades, live, through the relay; one that was lost on the way is a `Gap`."""
+        async with self._relayed() as relay:
+            async for item in relay.ticks(market):
+                yield item
+
+    async def candles(self, market: str, period: str = "1m") -> AsyncIterator[Candle]:
+        """Every version of a market's candles, live, through the relay."""
+        async with self._relayed() as relay:
+            async for candle in relay.candles(market, period):
+                yield candle
+
+    def _relayed(self) -> "Relay":
+        from artery.client.relay import Relay  # late, because of its driver
+
+        return Relay(*self._relay) if self._relay else Relay()
 
     async def markets(self) -> list[dict[str, Any]]:
         """What the gateway serves."""
