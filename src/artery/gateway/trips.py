@@ -117,6 +117,8 @@ class TradeTrip:
         if not self._begun:
             low = max(low, stretch.first_at(self._start.ms))
             self._begun = low < high
+            if min(low, high) > 0:  # what lies just before the time shows whether something is missing behind it
+                self.stitch.last = stretch.place(min(low, high) - 1)
         return self.stitch.take_all(Part(stretch, low, high)) if low < high else []
 
 
