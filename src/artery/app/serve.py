@@ -7,13 +7,13 @@ import asyncio
 import os
 import random
 from contextlib import suppress
-from functools import partial
 
 from artery.app.bus_live import follow_live, heads
 from artery.app.computing import engine
 from artery.app.machine import page
 from artery.app.notes import Beat, Note, write_note
 from artery.app.relaying import relay
+from artery.app.trimming import committed
 from artery.app.wiring import Parts, opened
 from artery.bus.log_id import log_id
 from artery.bus.trimmer import run_trimmer
@@ -40,7 +40,7 @@ async def serve(settings: Settings) -> None:
         group.create_task(relay(settings, parts))
         group.create_task(engine(settings, parts))
         group.create_task(_ingest(settings, parts))
-        group.create_task(_trimmer(parts, lake))
+        group.create_task(run_trimmer(parts.bus, committed=committed(lake)))
 
 
 async def serve_ingest(settings: Settings) -> None:
@@ -50,7 +50,7 @@ async def serve_ingest(settings: Settings) -> None:
         group.create_task(Beat(settings.folder, "ingest").for_ever())
         group.create_task(_watch_log(parts, lake))
         group.create_task(_ingest(settings, parts))
-        group.create_task(_trimmer(parts, lake))
+        group.create_task(run_trimmer(parts.bus, committed=committed(lake)))
         write_note(settings.folder, Note("ingest", os.getpid()))
 
 
@@ -64,10 +64,6 @@ async def serve_gateway(settings: Settings) -> None:
             group.create_task(follow_live(parts.bus, parts.pubsub, await heads(parts.bus)))
         group.create_task(_watch_log(parts, lake))
         group.create_task(_gateway(settings, parts, lake, "gateway"))
-
-
-async def _trimmer(parts: Parts, lake: Lake) -> None:
-    await run_trimmer(parts.bus, committed=partial(asyncio.to_thread, lake.positions))
 
 
 async def _watch_log(parts: Parts, lake: Lake) -> None:

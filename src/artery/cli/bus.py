@@ -158,11 +158,12 @@ def replay(
 def trim(url: Url = "", json: Json = False) -> None:
     """Cut streams that are over their caps.
 
-    What a required group has not acked stays.
+    What a required group has not acked, or the lake has not committed, stays.
     """
-    from artery.bus.trimmer import trim_all
+    from artery.app.trimming import trim_now
 
-    done = _on_the_bus(url, trim_all)
+    folder = settings_now().folder
+    done = _on_the_bus(url, lambda bus: trim_now(bus, folder))
     if json:
         show.as_json([{"stream": name} | msgspec.structs.asdict(row) for name, row in done.items()])
     elif done:
