@@ -35,9 +35,9 @@ def folded(made: list[Candle]) -> list[tuple[Any, ...]]:
     return [found for _, found in fold(map(bar_of, made))]
 
 
-def record(first: int) -> bytes:
+def record(first: int, *, warm: bool = True) -> bytes:
     closed = {"startTs": T0, "rev": 1, **dict.fromkeys(NAMES, 1.5), "vwap": None}
-    return msgspec.json.encode({"closed": closed, "open": None, "from": first, "position": "17", "warm": True})
+    return msgspec.json.encode({"closed": closed, "open": None, "from": first, "position": "17", "warm": warm})
 
 
 async def test_the_newest_values_are_those_that_the_engine_wrote(running: Running) -> None:
@@ -66,6 +66,9 @@ async def test_a_stretch_begins_where_the_live_values_begin_and_has_their_bits(r
     older = await ask(running, f"{PATH}?start={T0}&limit=40")
     assert [values(row) for row in older["rows"]] == folded(made)[:40]
     assert older["from"] == T0
+    await running.store.put(KEY, record(made[50].start_ts, warm=False))
+    found = await ask(running, f"{PATH}?start={made[50].start_ts}&limit=10")
+    assert [values(row) for row in found["rows"]] == folded(made)[50:60]
 
 
 async def test_an_empty_stretch_has_no_rows(running: Running) -> None:

@@ -10,6 +10,9 @@ from artery.cli.environment import local_key, running, settings_now
 from artery.cli.moments import iso_text
 from artery.cli.running import Json
 
+_TABLE = ("ema_12", "ema_26", "rsi_14", "macd", "macd_signal", "bb_upper", "bb_lower", "atr_14")
+"""What fits beside the start of a candle; JSON and CSV have all of them."""
+
 
 def add_to(app: typer.Typer) -> None:
     app.command()(indicators)
@@ -58,18 +61,20 @@ def _show_now(found: dict[str, Any], *, csv: bool) -> None:
 
 
 def _show_past(found: list[dict[str, Any]], *, csv: bool, json: bool) -> None:
-    rows = [
-        {"start": iso_text(row["startTs"])} | {k: row[k] for k in row if k not in ("startTs", "rev")} for row in found
-    ]
+    rows = [{"start": iso_text(row.pop("startTs")), **row} for row in found]
     if json:
         show.as_json(rows)
-        return
-    columns = list(rows[0]) if rows else ["start"]
-    cells = [[_number(cell) if isinstance(cell, float | None) else cell for cell in row.values()] for row in rows]
-    if csv:
-        show.as_csv(columns, cells)
+    elif csv:
+        columns = list(rows[0]) if rows else ["start"]
+        show.as_csv(columns, [[_cell(row[name]) for name in columns] for row in rows])
     else:
-        show.table(columns, cells, right=columns[2:])
+        show.table(
+            ("start", *_TABLE), [[row["start"], *[_number(row[name]) for name in _TABLE]] for row in rows], right=_TABLE
+        )
+
+
+def _cell(value: Any) -> object:
+    return _number(value) if isinstance(value, float | None) else value
 
 
 def _start(values: dict[str, Any]) -> str:
@@ -77,4 +82,4 @@ def _start(values: dict[str, Any]) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.8g}"
+    return "" if value is None else f"{value:.10g}"

@@ -164,7 +164,7 @@ class Engine:
             return
         while self.board.behind:
             self._looks.soon(self.board.behind.pop())
-        due = self._looks.due()
+        due = sorted(self._looks.due(), key=lambda key: self.board.track(key).warm)  # those without a past come first
         if due:
             await self._compare(due)
             self._looked_at = self._monotonic()

@@ -100,7 +100,8 @@ async def _values(parts: Parts, ask: Ask) -> Response:
     record = await indicators.now(parts.store, provider, market, period)
     if all(ask.values[name] is None for name in _STRETCH):
         return answers.json(head | msgspec.to_builtins(record))
-    found = await indicators.over(parts.history, provider, market, period, _span(ask), record.first)
+    begin = record.first if record.warm else 0  # one that is not warm may not have its past yet
+    found = await indicators.over(parts.history, provider, market, period, _span(ask), begin)
     return answers.json(head | {"rows": found.rows, "from": found.first, "next": found.next})
 
 
