@@ -65,15 +65,29 @@ async def program(*words: str | Path) -> AsyncIterator[Program]:
 
 
 class Target:
-    """A server under test, whoever publishes to it, and how its clients speak."""
+    """A server under test, whoever publishes to it, and how its clients speak.
 
-    def __init__(self, name: str, server: Program, publisher: Program, port: int, key: str, kind: str = "frames"):
+    The publisher may be `window` events ahead of the clients: enough to keep everybody busy, too few to fill a queue.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        server: Program,
+        publisher: Program,
+        port: int,
+        *,
+        key: str = "-",
+        kind: str = "frames",
+        window: int = 800,
+    ) -> None:
         self.name = name
         self.server = server
         self.publisher = publisher
         self.port = port
-        self.key = key or "-"
+        self.key = key
         self.kind = kind
+        self.window = window
 
 
 class Parts:
@@ -100,7 +114,7 @@ class Parts:
         if live_url:
             publisher = await self.start(*command, "publish", *options)
             await publisher.hear("ready")
-        return Target(name, server, publisher, int(port), key)
+        return Target(name, server, publisher, int(port), key=key)
 
     async def fastify(self) -> Target | None:
         """Fastify with its WebSocket plug-in; its packages are fetched once."""
@@ -113,7 +127,7 @@ class Parts:
                 return left_out("Fastify's packages could not be fetched, so it")
         server = await self.start("node", peers / "fastify.js", event("M000", 1, 0).decode())
         (port,) = await server.hear("ready")
-        return Target("fastify", server, server, int(port), "")
+        return Target("fastify", server, server, int(port), window=200)
 
     async def nats(self) -> Target | None:
         """nats-server with its WebSocket listener, and a publisher in C."""
@@ -131,7 +145,7 @@ class Parts:
         one = self.written("event", [event("M000", 1, 0).decode()])
         publisher = await self.start(self._load, "publish", str(port), "events", one)
         await publisher.hear("open")
-        return Target("nats", server, publisher, ws_port, "", "nats")
+        return Target("nats", server, publisher, ws_port, kind="nats")
 
     def written(self, name: str, lines: Sequence[str]) -> Path:
         path = self.folder / f"{name}.txt"
