@@ -101,7 +101,7 @@ describe("a market's day", () => {
 
 describe("gaps", () => {
   const gap = (fromMs: number, toMs: number, reason = "upstream") =>
-    ({ type: "gap", channel: "c", series: "TRADE", fromMs, toMs, reason }) as const;
+    ({ type: "gap", from: "", to: "", resume: "", channel: "c", series: "TRADE", fromMs, toMs, reason }) as const;
 
   test("of many series are told once", () => {
     const first = noted([], gap(1000, 5000), 3);

@@ -28,7 +28,8 @@ const GAPS_MAX = 3;
 const GAP_SHOWN_MS = 30_000;
 
 export class Screen {
-  readonly client = new ArteryClient();
+  // After a cut the page reads history anew, which is shorter than every trade that it missed.
+  readonly client = new ArteryClient({ resume: false });
   readonly desk: Desk;
   readonly #http: ArteryHttp;
   readonly #list = new MarketsView();

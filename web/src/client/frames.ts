@@ -18,9 +18,29 @@ export interface GapFrame {
   readonly channel: string;
   readonly series: string;
   readonly reason: string;
+  /** The last position before the hole and the last inside of it; empty where the server did not say. */
+  readonly from: string;
+  readonly to: string;
   /** When the hole began and ended, in Unix milliseconds; 0 where the server did not say. */
   readonly fromMs: number;
   readonly toMs: number;
+  /** Where another request goes on with a past that was too long for one; empty for a true hole. */
+  readonly resume: string;
+}
+
+/** A series has caught up: what follows is live. */
+export interface CompleteFrame {
+  readonly type: "replay_complete";
+  readonly channel: string;
+  readonly series: string;
+  readonly position: string;
+}
+
+/** A request was granted; `positions` say where each series of each channel stands. */
+export interface SubscribedFrame {
+  readonly type: "subscribed";
+  readonly id: string;
+  readonly positions: ReadonlyMap<string, Readonly<Record<string, string>>>;
 }
 
 export interface ErrorFrame {
@@ -42,12 +62,23 @@ export interface OtherFrame {
   readonly id: string;
 }
 
-export type Frame = EventFrame | GapFrame | ErrorFrame | PongFrame | OtherFrame;
+export type Frame =
+  | EventFrame
+  | GapFrame
+  | CompleteFrame
+  | SubscribedFrame
+  | ErrorFrame
+  | PongFrame
+  | OtherFrame;
 
-/** What a client wants of one channel; without `types`, everything that it carries. */
+/** Where to go on from: a time, or the last position of each series. */
+export type Since = { readonly ms: number } | { readonly positions: Readonly<Record<string, string>> };
+
+/** What a client wants of one channel; without `types`, everything that it carries; without `since`, from now on. */
 export interface Subscription {
   readonly channel: string;
   readonly types?: readonly string[];
+  readonly since?: Since;
 }
 
 /** The channel of one market, or with `*` of all of a provider's mid prices. */
@@ -64,6 +95,15 @@ export function parseFrame(text: string): Frame | null {
       return eventFrame(raw);
     case "gap":
       return gapFrame(raw);
+    case "replay_complete":
+      return {
+        type: "replay_complete",
+        channel: str(raw["channel"]),
+        series: str(raw["series"]),
+        position: str(raw["position"]),
+      };
+    case "subscribed":
+      return { type: "subscribed", id: str(raw["id"]), positions: positionsOf(raw["channels"]) };
     case "error":
       return { type: "error", id: str(raw["id"]), code: str(raw["code"]), message: str(raw["message"]) };
     case "pong":
@@ -94,8 +134,13 @@ export function pingFrame(id: string): string {
   return JSON.stringify({ type: "ping", id });
 }
 
-function wantedChannel(wanted: Subscription): string | { channel: string; types: readonly string[] } {
-  return wanted.types ? { channel: wanted.channel, types: wanted.types } : wanted.channel;
+function wantedChannel(wanted: Subscription): string | Subscription {
+  return wanted.types || wanted.since ? wanted : wanted.channel;
+}
+
+function positionsOf(channels: unknown): ReadonlyMap<string, Readonly<Record<string, string>>> {
+  const rows = Array.isArray(channels) ? (channels as Record<string, unknown>[]) : [];
+  return new Map(rows.map((row) => [str(row["channel"]), (row["positions"] ?? {}) as Record<string, string>]));
 }
 
 function eventFrame(raw: Record<string, unknown>): EventFrame | null {
@@ -116,6 +161,9 @@ function gapFrame(raw: Record<string, unknown>): GapFrame {
     channel: str(raw["channel"]),
     series: str(raw["series"]),
     reason: str(raw["reason"]),
+    from: str(raw["from"]),
+    to: str(raw["to"]),
+    resume: str(raw["resume"]),
     fromMs: num(raw["from_ms"]),
     toMs: num(raw["to_ms"]),
   };

@@ -3,5 +3,6 @@
 export * from "./events";
 export * from "./frames";
 export * from "./http";
+export * from "./places";
 export * from "./retry";
 export * from "./stream";

@@ -1,6 +1,7 @@
 /** A connection to `/v1/stream` that stays: it comes back by itself and subscribes again. */
 
 import {
+  type CompleteFrame,
   type ErrorFrame,
   type EventFrame,
   type Frame,
@@ -13,6 +14,7 @@ import {
   type Subscription,
   unsubscribeFrame,
 } from "./frames";
+import { Places } from "./places";
 import { type Backoff, delayMs, verdictOf } from "./retry";
 
 export type ConnectionState =
@@ -23,13 +25,27 @@ export type ConnectionState =
   | { readonly kind: "refused"; readonly code: number; readonly unauthenticated: boolean };
 
 export interface ClientOptions {
-  /** `ws://host/v1/stream`; in a page, the default is the address that served it. */
-  readonly url?: string;
+  /** `ws://host/v1/stream`, or several of one log, tried in turn; in a page, the default is where it came from. */
+  readonly url?: string | readonly string[];
   /** An API key; without one the browser's cookie speaks for the user. */
   readonly key?: string;
   readonly backoff?: Backoff;
   /** After this long without a frame the server is asked, after twice as long the connection is given up. */
   readonly quietMs?: number;
+  /** Go on behind what was seen after a reconnect (the default), or begin anew with what is live. */
+  readonly resume?: boolean;
+  /** How a socket is opened; the default is the platform's WebSocket. */
+  readonly open?: (url: string, protocols: string[]) => Socket;
+}
+
+/** What this client needs of a WebSocket. */
+export interface Socket {
+  readonly readyState: number;
+  onopen: ((event: never) => unknown) | null;
+  onmessage: ((event: never) => unknown) | null;
+  onclose: ((event: never) => unknown) | null;
+  send(data: string): void;
+  close(code?: number): void;
 }
 
 type Listener<T> = (value: T) => void;
@@ -38,29 +54,41 @@ type Off = () => void;
 const BACKOFF: Backoff = { firstMs: 1_000, mostMs: 15_000 };
 const QUIET_MS = 10_000;
 const CONNECT_MS = 10_000;
+const OPEN = 1;
+
+type Timer = ReturnType<typeof setTimeout>;
 
 export class ArteryClient {
-  readonly #url: string;
+  readonly #urls: readonly string[];
+  readonly #openSocket: (url: string, protocols: string[]) => Socket;
+  readonly #resume: boolean;
+  readonly #places = new Places();
+  readonly #goingOn = new Map<string, string>();
   readonly #protocols: string[];
   readonly #backoff: Backoff;
   readonly #quietMs: number;
   readonly #wanted = new Map<string, Subscription>();
   readonly #onEvent = new Set<Listener<EventFrame>>();
   readonly #onGap = new Set<Listener<GapFrame>>();
+  readonly #onComplete = new Set<Listener<CompleteFrame>>();
   readonly #onError = new Set<Listener<ErrorFrame>>();
   readonly #onState = new Set<Listener<ConnectionState>>();
-  #socket: WebSocket | null = null;
+  #socket: Socket | null = null;
   #state: ConnectionState = { kind: "closed" };
   #tries = 0;
-  #timer = 0;
-  #watch = 0;
+  #turn = 0;
+  #timer: Timer | undefined;
+  #watch: Timer | undefined;
   #heardAt = 0;
   #pingedAt = 0;
   #lastId = 0;
   #skewMs = 0;
 
   constructor(options: ClientOptions = {}) {
-    this.#url = options.url ?? defaultUrl();
+    const url = options.url ?? defaultUrl();
+    this.#urls = typeof url === "string" ? [url] : url;
+    this.#openSocket = options.open ?? ((address, protocols) => new WebSocket(address, protocols));
+    this.#resume = options.resume ?? true;
     this.#protocols = options.key ? [PROTOCOL, `bearer.${options.key}`] : [PROTOCOL];
     this.#backoff = options.backoff ?? BACKOFF;
     this.#quietMs = options.quietMs ?? QUIET_MS;
@@ -87,13 +115,16 @@ export class ArteryClient {
     this.#become({ kind: "closed" });
   }
 
-  /** Want a channel, now and after every reconnect; asking again replaces its types. */
+  /** Want a channel, now and after every reconnect; asking again replaces its types and where it begins. */
   subscribe(subscription: Subscription): void {
+    this.#places.drop(subscription.channel);
+    this.#goingOn.delete(subscription.channel);
     this.#wanted.set(subscription.channel, subscription);
     this.#send(subscribeFrame(this.#nextId(), [subscription]));
   }
 
   unsubscribe(channel: string): void {
+    this.#places.drop(channel);
     if (this.#wanted.delete(channel)) this.#send(unsubscribeFrame(this.#nextId(), [channel]));
   }
 
@@ -103,6 +134,11 @@ export class ArteryClient {
 
   onGap(listener: Listener<GapFrame>): Off {
     return listen(this.#onGap, listener);
+  }
+
+  /** A series has caught up with what is live. */
+  onComplete(listener: Listener<CompleteFrame>): Off {
+    return listen(this.#onComplete, listener);
   }
 
   onError(listener: Listener<ErrorFrame>): Off {
@@ -115,21 +151,24 @@ export class ArteryClient {
 
   #open(): void {
     this.#drop(1000);
-    const socket = new WebSocket(this.#url, this.#protocols);
+    const url = this.#urls[this.#turn % this.#urls.length] ?? "";
+    const socket = this.#openSocket(url, [...this.#protocols]);
     this.#socket = socket;
     this.#heardAt = performance.now();
     socket.onopen = () => this.#opened(socket);
-    socket.onmessage = (message) => this.#heard(String(message.data));
-    socket.onclose = (close) => this.#lost(close.code);
-    this.#timer = window.setTimeout(() => this.#lost(1006), CONNECT_MS);
+    socket.onmessage = (message: { data: unknown }) => this.#heard(String(message.data));
+    socket.onclose = (close: { code: number }) => this.#lost(close.code);
+    this.#timer = globalThis.setTimeout(() => this.#lost(1006), CONNECT_MS);
     this.#become({ kind: "connecting", tries: this.#tries });
   }
 
-  #opened(socket: WebSocket): void {
-    window.clearTimeout(this.#timer);
+  #opened(socket: Socket): void {
+    this.#goingOn.clear();
+    globalThis.clearTimeout(this.#timer);
     this.#heardAt = performance.now();
-    this.#watch = window.setInterval(() => this.#check(), this.#quietMs / 4);
-    for (const wanted of subscribeGroups([...this.#wanted.values()])) {
+    this.#watch = globalThis.setInterval(() => this.#check(), this.#quietMs / 4);
+    const wishes = [...this.#wanted.values()].map((wish) => (this.#resume ? this.#places.resumed(wish) : wish));
+    for (const wanted of subscribeGroups(wishes)) {
       socket.send(subscribeFrame(this.#nextId(), wanted));
     }
     this.#ping();
@@ -144,10 +183,34 @@ export class ArteryClient {
   }
 
   #deliver(frame: Frame): void {
+    if (this.#isLate(frame) || !this.#places.take(frame)) return;
+    if (frame.type === "gap" && frame.resume && this.#goOn(frame)) return;
     if (frame.type === "event") tell(this.#onEvent, frame);
     else if (frame.type === "gap") tell(this.#onGap, frame);
+    else if (frame.type === "replay_complete") tell(this.#onComplete, frame);
     else if (frame.type === "error") tell(this.#onError, frame);
     else if (frame.type === "pong" && frame.ts > 0) this.#setClock(frame.ts);
+  }
+
+  /** A past that is too long for one request goes on with the next, behind what this one brought. */
+  #goOn(frame: GapFrame): boolean {
+    const wish = this.#wanted.get(frame.channel);
+    if (!wish) return false;
+    const id = this.#nextId();
+    this.#goingOn.set(frame.channel, id);
+    this.#send(subscribeFrame(id, [this.#places.resumed(wish)]));
+    return true;
+  }
+
+  /** What an older request still brings of a channel, once another was made that goes on behind what it brought. */
+  #isLate(frame: Frame): boolean {
+    if (frame.type === "subscribed") {
+      for (const channel of frame.positions.keys()) {
+        if (this.#goingOn.get(channel) === frame.id) this.#goingOn.delete(channel);
+      }
+      return false;
+    }
+    return "channel" in frame && this.#goingOn.has(frame.channel);
   }
 
   #setClock(serverMs: number): void {
@@ -174,15 +237,16 @@ export class ArteryClient {
       this.#become({ kind: "refused", code, unauthenticated: verdict === "unauthenticated" });
       return;
     }
+    this.#turn += 1;
     const wait = delayMs(this.#backoff, this.#tries, Math.random());
     this.#tries += 1;
-    this.#timer = window.setTimeout(() => this.#open(), wait);
+    this.#timer = globalThis.setTimeout(() => this.#open(), wait);
     this.#become({ kind: "waiting", tries: this.#tries, untilMs: Date.now() + wait });
   }
 
   #drop(code: number): void {
-    window.clearTimeout(this.#timer);
-    window.clearInterval(this.#watch);
+    globalThis.clearTimeout(this.#timer);
+    globalThis.clearInterval(this.#watch);
     const socket = this.#socket;
     this.#socket = null;
     if (socket === null) return;
@@ -191,7 +255,7 @@ export class ArteryClient {
   }
 
   #send(frame: string): void {
-    if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(frame);
+    if (this.#socket?.readyState === OPEN) this.#socket.send(frame);
   }
 
   #nextId(): string {
