@@ -18,7 +18,7 @@ from tests.cli.command import environment
 from tests.servers import RedisServer
 
 STOP_S = 30.0
-LOCK_TTL_S = 6.0
+LOCK_TTL_S = 8.0
 
 
 class Service:
