@@ -15,8 +15,9 @@ from artery.bus.base import Bus
 from artery.bus.open import open_bus
 from artery.model.codec import encode
 from artery.model.events import Trade
-from bench.bus_peers import CONSUMER, GROUP, Batch, Peer, RawRedis, RawSqlite
+from bench.bus_peers import CONSUMER, GROUP, Batch, Peer, RawKafka, RawRedis, RawSqlite
 from bench.rows import Row, row
+from tests.kafka import JARS, KafkaServer
 from tests.servers import RedisServer
 
 BATCH = 100
@@ -26,7 +27,7 @@ TURNS = 300
 SHORT, LONG = 10_000, 1_000_000
 FILL = 5_000
 FLAT = "<= 1.2"
-APPEND_GOALS = {"sqlite": ">= 0.7", "redis": ">= 0.8"}
+APPEND_GOALS = {"sqlite": ">= 0.7", "redis": ">= 0.8", "kafka": ">= 0.8"}
 READ_GOAL = ">= 0.8"
 
 Step = Callable[[], Awaitable[None]]
@@ -121,9 +122,9 @@ async def flat(name: str, figure: str, small: Ours, large: Ours) -> list[Row]:
     return rows
 
 
-async def measured(name: str, places: Iterator[str], peer: Peer, long: int) -> list[Row]:
+async def measured(name: str, places: Iterator[Bus], peer: Peer, long: int) -> list[Row]:
     """Every figure of one backend; each log in a place of its own."""
-    logs = [open_bus(next(places)) for _ in range(5)]
+    logs = list(itertools.islice(places, 5))
     try:
         rows = await beside_peer(name, logs[0], peer)
         short, grown = Ours(logs[1], trades(6)), Ours(logs[2], trades(6))
@@ -140,15 +141,33 @@ async def measured(name: str, places: Iterator[str], peer: Peer, long: int) -> l
 
 
 async def measure(long: int = LONG) -> list[Row]:
-    """SQLite, and Redis if it is installed."""
+    """SQLite, and Redis and Kafka if they are there."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="artery-bench-")))
-        places = (f"sqlite:///{folder}/{number}.db" for number in itertools.count())
+        places = (open_bus(f"sqlite:///{folder}/{number}.db") for number in itertools.count())
         rows = await measured("sqlite", places, RawSqlite(folder), long)
-        if shutil.which("redis-server") is None:
-            print("redis-server is not here, so its figures are left out", file=sys.stderr)
-            return rows
-        server = RedisServer(folder / "redis", "--auto-aof-rewrite-percentage", "0")
-        stack.callback(server.end)
-        raw = RawRedis(server.new_url())
-        return rows + await measured("redis", iter(server.new_url, None), raw, long)
+        rows += await redis(stack, folder, long)
+        return rows + await kafka(stack, folder, long)
+
+
+async def redis(stack: ExitStack, folder: Path, long: int) -> list[Row]:
+    if shutil.which("redis-server") is None:
+        print("redis-server is not here, so its figures are left out", file=sys.stderr)
+        return []
+    server = RedisServer(folder / "redis", "--auto-aof-rewrite-percentage", "0")
+    stack.callback(server.end)
+    raw = RawRedis(server.new_url())
+    return await measured("redis", (open_bus(server.new_url()) for _ in itertools.count()), raw, long)
+
+
+async def kafka(stack: ExitStack, folder: Path, long: int) -> list[Row]:
+    if not (JARS / ".complete").exists():
+        print(
+            "the Kafka broker's jars are not here (scripts/jars broker), so its figures are left out", file=sys.stderr
+        )
+        return []
+    server = KafkaServer(folder / "kafka")
+    stack.callback(server.end)
+    url = server.running_url()
+    places = (open_bus(url, server.new_base()) for _ in itertools.count())
+    return await measured("kafka", places, RawKafka(url.removeprefix("kafka://")), long)

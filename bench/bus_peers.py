@@ -7,6 +7,8 @@ from typing import Protocol
 
 import msgspec
 import redis
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 Batch = list[dict[str, str]]
 GROUP, CONSUMER = "cg_bench", "one"
@@ -97,3 +99,47 @@ class RawRedis:
 
     def close(self) -> None:
         self._redis.close()
+
+
+class RawKafka:
+    """A transaction for each batch; a subscribed group that commits each batch and waits for the broker's answer."""
+
+    name = "librdkafka, one transaction a batch"
+    _TOPIC = "raw.trade"
+    _WAIT_S = 30
+
+    def __init__(self, brokers: str) -> None:
+        admin = AdminClient({"bootstrap.servers": brokers})
+        admin.create_topics([NewTopic(self._TOPIC, 1, 1)])[self._TOPIC].result(self._WAIT_S)
+        self._producer = Producer(
+            {"bootstrap.servers": brokers, "transactional.id": "raw", "linger.ms": 20, "compression.type": "lz4"}
+        )
+        self._producer.init_transactions(self._WAIT_S)
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": brokers,
+                "group.id": GROUP,
+                "client.id": CONSUMER,
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "earliest",
+            }
+        )
+        self._consumer.subscribe([self._TOPIC])
+
+    def append(self, batch: Batch) -> None:
+        self._producer.begin_transaction()
+        for fields in batch:
+            key = f"{fields['provider']}|{fields['coin']}"
+            self._producer.produce(self._TOPIC, _encode(fields), key, 0)
+        self._producer.commit_transaction(self._WAIT_S)
+
+    def read(self, count: int) -> int:
+        messages = self._consumer.consume(count, self._WAIT_S)
+        events = [_decode(message.value()) for message in messages]
+        self._consumer.commit(message=messages[-1], asynchronous=False)
+        return len(events)
+
+    def close(self) -> None:
+        self._consumer.close()
+        self._producer.flush(self._WAIT_S)

@@ -19,6 +19,7 @@ from artery.live.redis import RedisPubSub
 from artery.store.base import Store
 from artery.store.sqlite import SqliteStore
 from tests.contracts.redis_kits import SERVER, RedisLockKit, RedisStoreKit
+from tests.kafka import BROKER
 
 WAIT_S = 30.0
 
@@ -37,16 +38,14 @@ class BusKit:
     `counts_vanished`: a pending entry that was trimmed counts tries and can change hands, as others do.
     """
 
-    def __init__(self, url: str, *, counts_vanished: bool = True) -> None:
+    def __init__(self, url: str, *, counts_vanished: bool = True, new_base: Callable[[], str] | None = None) -> None:
         self.url = url
         self.counts_vanished = counts_vanished
         self._bases = itertools.count(1)
+        self.new_base = new_base or (lambda: f"contract_{next(self._bases)}")
+        """A base without a single stream."""
         self.base = self.new_base()
         self._open: list[Bus] = []
-
-    def new_base(self) -> str:
-        """A base without a single stream."""
-        return f"contract_{next(self._bases)}"
 
     def open(self, base: str = "") -> Bus:
         self._open.append(open_bus(self.url, base or self.base))
@@ -123,6 +122,7 @@ class StoreLockKit:
 BUSES: dict[str, Callable[[Path], BusKit]] = {
     "sqlite": lambda folder: BusKit(f"sqlite:///{folder}/bus.db"),
     "redis": lambda _: BusKit(SERVER.new_url(), counts_vanished=False),
+    "kafka": lambda _: BusKit(BROKER.running_url(), new_base=BROKER.new_base),
 }
 STORES: dict[str, Callable[[Path], StoreKit]] = {"sqlite": SqliteStoreKit, "redis": lambda _: RedisStoreKit()}
 PUBSUBS: dict[str, Callable[[], PubSub]] = {
@@ -132,10 +132,11 @@ PUBSUBS: dict[str, Callable[[], PubSub]] = {
 LOCKS: dict[str, Callable[[Path], LockKit]] = {"store": StoreLockKit, "redis": lambda _: RedisLockKit()}
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def no_server_is_left_behind() -> Iterator[None]:
     yield
     SERVER.end()
+    BROKER.end()
 
 
 @pytest.fixture(params=BUSES)

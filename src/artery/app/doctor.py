@@ -46,6 +46,7 @@ def examine(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
         _page(environ),
         *_ports(settings),
         *_redis(settings),
+        *_kafka(settings),
         _folder(settings.folder),
         _memory(),
         _cores(),
@@ -127,6 +128,21 @@ def _redis(settings: Settings) -> Iterator[Finding]:
             yield Finding(part, "missing", "cannot be used", masked(str(error)))
             continue
         yield from [Finding(part, "optional", "answers", one) for one in wrong] or [Finding(part, "ok", "answers")]
+
+
+def _kafka(settings: Settings) -> Iterator[Finding]:
+    """The Kafka cluster that the settings name: whether it answers, and what is wrong with the log's topics."""
+    if not settings.bus.url.startswith("kafka://"):
+        return
+    part = "the log's Kafka"
+    try:
+        from artery.bus.kafka_check import look_at_kafka
+
+        wrong = look_at_kafka(settings.bus.url, settings.bus.base)
+    except ArteryError as error:
+        yield Finding(part, "missing", "cannot be used", masked(str(error)))
+        return
+    yield from [Finding(part, "optional", "answers", one) for one in wrong] or [Finding(part, "ok", "answers")]
 
 
 def _folder(folder: Path) -> Finding:

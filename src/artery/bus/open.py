@@ -5,7 +5,8 @@ from artery.errors import BadSetting
 
 
 def open_bus(url: str, base: str = "md_stream") -> Bus:
-    """`sqlite:///path` → a SQLite file, `redis://…` → Redis Streams; a driver is imported only if it is needed."""
+    """`sqlite:///path` → a SQLite file, `redis://…` → Redis Streams, `kafka://…` → Kafka; a driver is imported only if
+    it is needed."""
     scheme = url.partition("://")[0]
     if scheme == "sqlite":
         from artery.bus.sqlite import SqliteBus
@@ -16,6 +17,11 @@ def open_bus(url: str, base: str = "md_stream") -> Bus:
         from artery.bus.redis import RedisBus
 
         return RedisBus(url, base)
+    if scheme == "kafka":
+        from artery.bus.kafka import KafkaBus
+
+        return KafkaBus(url, base)
     raise BadSetting(
-        f"the log cannot be at {scheme!r:.20}: ART_BUS_URL takes sqlite:///path, redis://host:6379/0, or nothing"
+        f"the log cannot be at {scheme!r:.20}: "
+        "ART_BUS_URL takes sqlite:///path, redis://host:6379/0, kafka://host:9092, or nothing"
     )

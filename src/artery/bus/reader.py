@@ -75,7 +75,7 @@ class SqliteReader:
 
 
 def open_reader(url: str, base: str = "md_stream") -> BusReader:
-    """`sqlite:///path` → a reader of that file, `redis://…` → of that server."""
+    """`sqlite:///path` → a reader of that file, `redis://…` and `kafka://…` → of that server."""
     scheme = url.partition("://")[0]
     if scheme == "sqlite":
         return SqliteReader(file_of(url), base)
@@ -83,6 +83,11 @@ def open_reader(url: str, base: str = "md_stream") -> BusReader:
         from artery.bus.redis_reader import RedisReader
 
         return RedisReader(url, base)
+    if scheme == "kafka":
+        from artery.bus.kafka_reader import KafkaReader
+
+        return KafkaReader(url, base)
     raise BadSetting(
-        f"the log cannot be at {scheme!r:.20}: ART_BUS_URL takes sqlite:///path, redis://host:6379/0, or nothing"
+        f"the log cannot be at {scheme!r:.20}: "
+        "ART_BUS_URL takes sqlite:///path, redis://host:6379/0, kafka://host:9092, or nothing"
     )

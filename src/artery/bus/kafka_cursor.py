@@ -1,0 +1,194 @@
+"""Read a topic of one partition from any place, by one thread."""
+
+import contextlib
+import itertools
+import time
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from artery.bus.kafka_server import CALL_S, MISSING, Server, is_one_of
+
+KEEP_FROM = 50
+"""A read of at least so many goes on fetching ahead, for the next one."""
+BACK_MAX = 1_000_000
+_SETTINGS = {
+    "group.id": "artery-reader",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "isolation.level": "read_committed",
+    "auto.offset.reset": "error",
+    "enable.partition.eof": True,
+    "fetch.wait.max.ms": 2,
+    "fetch.error.backoff.ms": 10,
+    "fetch.queue.backoff.ms": 5,
+    "queued.min.messages": 10_000,
+    "queued.max.messages.kbytes": 16_384,
+    "fetch.message.max.bytes": 4_194_304,
+}
+
+
+class Row(NamedTuple):
+    """A record that is no marker of the broker's; `ms` is when it was appended."""
+
+    offset: int
+    ms: int
+    value: bytes
+    key: bytes | None
+
+
+def _row(message: Any) -> Row:
+    return Row(message.offset(), message.timestamp()[1], message.value() or b"", message.key())
+
+
+class OutOfRange(Exception):
+    """The offset lies before what is there, or after its end."""
+
+
+class Missing(Exception):
+    """There is no such topic, now."""
+
+
+class Cursor:
+    """Reads committed records. Where it stopped it goes on without a new request to the broker."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._consumer: Any = None
+        self._at: tuple[str, int] | None = None
+
+    def read(self, topic: str, start: int, limit: int) -> list[Row]:
+        """At most `limit` records from an offset on; fewer only where the topic ends."""
+        if limit <= 0:
+            return []
+        consumer = self._open()
+        if self._at != (topic, start):
+            consumer.assign([TopicPartition(topic, 0, start)])
+        self._at = None
+        rows: list[Row] = []
+        deadline = time.monotonic() + CALL_S
+        while len(rows) < limit:
+            if not self._take(rows, limit, deadline):
+                consumer.unassign()
+                return rows
+        if limit >= KEEP_FROM:
+            self._at = topic, rows[-1].offset + 1
+        else:
+            consumer.unassign()
+        return rows
+
+    def read_here(self, topic: str, start: int, limit: int) -> list[Row]:
+        """The same without any wait: what has been fetched already, if it goes on where it stopped."""
+        if self._at != (topic, start):
+            return []
+        messages = self._consumer.consume(limit, 0)
+        good = list(itertools.takewhile(lambda message: message.error() is None, messages))
+        rows = [_row(message) for message in good]
+        end = rows[-1].offset + 1 if rows else start
+        self._at = (topic, end) if len(good) == len(messages) else None
+        return rows
+
+    def _take(self, rows: list[Row], limit: int, deadline: float) -> bool:
+        """Take what has come, or wait for something; False where the topic ends."""
+        messages = self._consumer.consume(limit - len(rows), 0)
+        if not messages:
+            message = self._consumer.poll(max(0.0, deadline - time.monotonic()))
+            if message is None:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            messages = [message]
+        for message in messages:
+            error = message.error()
+            if error is None:
+                rows.append(_row(message))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                return False
+            else:
+                self._raise(error)
+        return True
+
+    def _raise(self, error: Any) -> None:
+        self._consumer.unassign()
+        if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            raise OutOfRange
+        if error.code() in MISSING:
+            raise Missing
+        raise KafkaException(error)
+
+    def ends(self, topic: str) -> tuple[int, int]:
+        """The oldest offset that can be read, and the one behind the newest that is committed."""
+        try:
+            return self._watermarks(topic)
+        except KafkaException as error:
+            if not is_one_of(error, MISSING):
+                raise
+        self._look_again(topic)
+        return self._watermarks(topic)
+
+    def _watermarks(self, topic: str) -> tuple[int, int]:
+        low, high = self._open().get_watermark_offsets(TopicPartition(topic, 0), timeout=CALL_S)
+        return low, high
+
+    def _look_again(self, topic: str) -> None:
+        """The driver remembers what was not there; ask the broker anew, or say that it is missing."""
+        found = self._open().list_topics(topic, timeout=CALL_S).topics[topic]
+        if found.error is not None or not found.partitions:
+            raise Missing
+
+    def back(self, topic: str, low: int, end: int, limit: int) -> list[Row]:
+        """The newest records from `low` to before `end`, oldest first; markers of the broker make it look further."""
+        span = 2 * limit + 2
+        while True:
+            start = max(low, end - span)
+            rows = [row for row in self._between(topic, start, end) if row.offset < end] if start < end else []
+            if len(rows) >= limit or start == low:
+                return rows[-limit:]
+            span = min(8 * span, BACK_MAX + span)
+
+    def _between(self, topic: str, start: int, end: int) -> list[Row]:
+        rows: list[Row] = []
+        while start < end:
+            page = self.read(topic, start, end - start)
+            rows += page
+            if len(page) < end - start or page[-1].offset >= end - 1:
+                break
+            start = page[-1].offset + 1
+        return rows
+
+    def at(self, topic: str, offsets: list[int], low: int) -> dict[int, Row]:
+        """The records with just these (rising) offsets; those that are not there are left out."""
+        found: dict[int, Row] = {}
+        wanted = [offset for offset in offsets if offset >= low]
+        while wanted:
+            near = [offset for offset in wanted if offset < wanted[0] + max(1_000, 4 * len(wanted))]
+            span = near[-1] - near[0] + 1
+            rows = self.read(topic, near[0], min(span, 2 * len(near) + 50))
+            found |= {row.offset: row for row in rows}
+            reached = rows[-1].offset if rows else near[-1]
+            wanted = [offset for offset in wanted if offset > max(reached, near[0])]
+            if not rows:
+                break
+        return {offset: found[offset] for offset in offsets if offset in found}
+
+    def time_to_offset(self, topic: str, ms: int) -> int:
+        """The first offset whose record was appended at this time or later; -1 if there is none."""
+        [found] = self._open().offsets_for_times([TopicPartition(topic, 0, ms)], timeout=CALL_S)
+        if found.error is not None:
+            raise KafkaException(found.error)
+        return int(found.offset)
+
+    def wait_visible(self, topic: str, offset: int, within_s: float) -> None:
+        """Wait until readers can see what was committed; a transaction of others may hold them up, so not for ever."""
+        deadline = time.monotonic() + within_s
+        while self.ends(topic)[1] <= offset and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+    def _open(self) -> Any:
+        if self._consumer is None:
+            self._consumer = Consumer(self._server.config(**_SETTINGS))
+        return self._consumer
+
+    def close(self) -> None:
+        consumer, self._consumer, self._at = self._consumer, None, None
+        if consumer is not None:
+            with contextlib.suppress(Exception):
+                consumer.close()

@@ -1,0 +1,236 @@
+"""One group of readers of one stream, as this process takes part in it; a thread of its own."""
+
+from collections.abc import Callable, Sequence
+
+from artery.bus.base import Entry, GroupState
+from artery.bus.kafka_cursor import KEEP_FROM, Cursor, Missing, OutOfRange, Row
+from artery.bus.kafka_entries import entries_of, entry_of
+from artery.bus.kafka_member import Member
+from artery.bus.kafka_notes import VISIBLE_S, Record, Transactions
+from artery.bus.kafka_server import Server
+from artery.bus.kafka_state import Held
+from artery.bus.kafka_thread import Lane
+from artery.bus.kafka_topics import Topic
+from artery.bus.kafka_writer import now_ms
+from artery.bus.runs import Run, ranges
+from artery.errors import PositionLost
+
+SERVE_S = 0.05
+SOON_S = 0.005
+"""What was given out is committed when nothing was asked for so long: mostly an ack comes first, and says it too."""
+
+
+class Reading:
+    """What the group's thread does. Nothing is given and nothing acked unless the broker lets this process have it."""
+
+    def __init__(self, server: Server, topic: Topic, group: str, id_: str) -> None:
+        self._group = group
+        self.topic_id = topic.id
+        self._member = Member(server, topic.name, id_)
+        self._lock = self._member.lock
+        self._new, self._old = Cursor(server), Cursor(server)
+        self._letters = Transactions(server, f"{id_}.dead")
+        self._unsaid = False
+        """Something was given out that the broker does not know of yet."""
+        self._proven: Held | None = None
+        """Whose first entries are given and committed. Whoever dies of them is not given them as new ones for ever."""
+        self._ready: tuple[Held | None, list[Row], list[Entry]] = None, [], []
+        """What follows what was given last, read while the broker was busy with an ack."""
+        self._page = 0
+        """How many were asked for last."""
+        self.lane = Lane(server, "artery-kafka-group", self._rest, SERVE_S)
+        for close in (self._last_words, self._member.leave, self._letters.drop, self._new.close, self._old.close):
+            self.lane.finally_(close)
+
+    def _rest(self) -> None:
+        self._member.serve()
+        if self._unsaid:
+            self._say(wait=False)
+
+    def _last_words(self) -> None:
+        if self._unsaid:
+            self._say()
+
+    def _say(self, meanwhile: Callable[[], None] | None = None, *, wait: bool = True) -> None:
+        """Have the broker keep the group's state."""
+        self._unsaid, self.lane.idle_s = False, SERVE_S
+        self._member.commit(meanwhile, wait=wait)
+
+    def _given(self, held: Held) -> None:
+        """Have the broker keep it soon; at once what was given first."""
+        if self._proven is not held:
+            self._say()
+            self._proven = held
+        else:
+            self._unsaid, self.lane.idle_s = True, SOON_S
+
+    def held(self) -> Held | None:
+        """The group's state, if this process has it already."""
+        self._member.serve()
+        return self._member.held
+
+    def state(self) -> Held | None:
+        """A copy of it."""
+        held = self.held()
+        with self._lock:
+            return None if held is None else Held(held.log, held.last, held.runs)
+
+    def _mine(self, topic: Topic) -> Held | None:
+        """The group's state, if this process has or gets it; told once if the log is not the one it was."""
+        held = self._member.join()
+        if held is None:
+            return None
+        if held.log != topic.log:
+            self._restart(topic, f"{topic.name} is not the log that {self._group} has read: it begins again")
+        if held.coarse:
+            self._refine(topic, held)
+        return held
+
+    def _restart(self, topic: Topic, why: str) -> None:
+        """Begin with what is there, and say so."""
+        low, _ = self._new.ends(topic.name)
+        self._member.held = Held(topic.log, low)
+        self._say()
+        raise PositionLost(why, first=topic.after(low))
+
+    def _refine(self, topic: Topic, held: Held) -> None:
+        """Find out which offsets of runs that were drawn together are entries."""
+        runs: list[Run] = []
+        low, end = self._old.ends(topic.name)
+        for run in held.runs:
+            rows = self._old.back(topic.name, max(low, run.first), min(end, run.last + 1), len(run))
+            gone = range(run.first, min(low, run.last + 1))
+            there = [row.offset for row in rows]
+            runs += [Run(a, b, run.consumer, run.tries, run.given_ms) for a, b in ranges([*gone, *there])]
+        with self._lock:
+            held.runs, held.coarse = runs, False
+
+    def read_ready(self, topic: Topic, consumer: str, limit: int) -> list[Entry]:
+        """What can be given without any wait, in any thread: a whole page, or nothing."""
+        with self._lock:
+            held, rows, entries = self._ready
+            sure = held is not None and held is self._member.held and held is self._proven and held.log == topic.log
+            if held is None or not sure or len(rows) < limit or limit < KEEP_FROM:
+                return []
+            self._ready = held, rows[limit:], entries[limit:]
+            held.give([row.offset for row in rows[:limit]], consumer, now_ms())
+        self._unsaid, self.lane.idle_s = True, SOON_S
+        return entries[:limit]
+
+    def read_new(self, topic: Topic, consumer: str, limit: int) -> tuple[list[Entry], int]:
+        """What the group was never given, and the offset from which it goes on (-1: others have the stream)."""
+        held = self._mine(topic)
+        if held is None:
+            return [], -1
+        self._page = limit
+        try:
+            rows, entries = self._rows(topic, held, limit)
+        except OutOfRange:
+            return self._out_of_range(topic, held)
+        except Missing:
+            return [], held.last
+        if rows:
+            with self._lock:
+                held.give([row.offset for row in rows], consumer, now_ms())
+            self._given(held)
+        return entries, held.last
+
+    def _rows(self, topic: Topic, held: Held, limit: int) -> tuple[list[Row], list[Entry]]:
+        """What follows, with what was read before first."""
+        (whose, rows, entries), self._ready = self._ready, (None, [], [])
+        if whose is not held or not rows:
+            rows = self._new.read(topic.name, held.last, limit)
+            return rows, entries_of(topic, rows, 1)
+        if len(rows) < limit:
+            more = self._new.read(topic.name, rows[-1].offset + 1, limit - len(rows))
+            return rows + more, entries + entries_of(topic, more, 1)
+        self._ready = held, rows[limit:], entries[limit:]
+        return rows[:limit], entries[:limit]
+
+    def _read_ahead(self, topic: Topic, held: Held) -> None:
+        """Have the next page ready, if that takes no wait."""
+        if self._page >= KEEP_FROM and not self._ready[1] and held.log == topic.log:
+            rows = self._new.read_here(topic.name, held.last, self._page)
+            self._ready = held, rows, entries_of(topic, rows, 1)
+
+    def _out_of_range(self, topic: Topic, held: Held) -> tuple[list[Entry], int]:
+        """Say a loss, once; of a log that has lost its end, everything that is there is given again."""
+        low, end = self._new.ends(topic.name)
+        last = held.last
+        if low <= last <= end:
+            return [], last  # it came back meanwhile
+        with self._lock:
+            held.runs = held.runs if last < low else []
+            held.last = low
+        self._say()
+        where = f"was trimmed up to {low}" if last < low else f"ends at {end}, it is not the log it was:"
+        raise PositionLost(f"{topic.name} {where} before {self._group} had read past {last}", first=topic.after(low))
+
+    def unheard(self, topic: Topic, entries: Sequence[Entry]) -> None:
+        """Nobody has heard of these: they come again as new ones, if nothing else was given since."""
+        held = self._member.held
+        if held is not None and held.log == topic.log:
+            with self._lock:
+                held.take_back(topic.offsets([entry.id for entry in entries]))
+                self._ready = None, [], []
+            self._given(held)
+
+    def give_again(
+        self, topic: Topic, consumer: str, which: Callable[[Run], bool], low: int, limit: int
+    ) -> list[Entry]:
+        """Pending entries once more, with those that were trimmed as empty ones."""
+        held = self._mine(topic)
+        if held is None or limit <= 0:
+            return []
+        with self._lock:
+            given = held.give_again(which, low, limit, consumer, now_ms())
+        if not given:
+            return []
+        self._say()
+        first, _ = self._old.ends(topic.name)
+        rows = self._old.at(topic.name, [offset for offset, _ in given], first)
+        return [entry_of(topic, offset, rows.get(offset), tries) for offset, tries in given]
+
+    def ack(self, topic: Topic, ids: Sequence[str]) -> int:
+        held = self._mine(topic)
+        if held is None:
+            return 0
+        offsets = topic.offsets(ids)
+        with self._lock:
+            done = held.ack(offsets)
+        if done:
+            self._say(lambda: self._read_ahead(topic, held))
+        return done
+
+    def ack_up_to(self, last: int) -> bool:
+        """Whether this process has the group, and so could say it."""
+        held = self.held()
+        if held is None:
+            return False
+        with self._lock:
+            held.ack_up_to(last)
+            self._ready = None, [], []
+        self._say()
+        return True
+
+    def dead_letter(self, topic: Topic, dead: str, id_: str, letter: Record) -> None:
+        """Write the letter and ack its entry in one transaction; nothing if it is not pending in this process."""
+        held = self._mine(topic)
+        if held is None:
+            return
+        with self._lock:
+            pending = held.ack(topic.offsets([id_]))
+        if not pending:
+            return
+        try:
+            placed = self._letters.write([letter], self._member.place(), self._member.metadata())
+        except BaseException:
+            self._member.doubt()
+            raise
+        self._old.wait_visible(dead, placed[0], VISIBLE_S)
+
+
+def state_of(topic: Topic, group: str, held: Held, lag: int) -> GroupState:
+    """What people are told of a group."""
+    oldest = topic.position(held.runs[0].first) if held.runs else ""
+    return GroupState(group, lag, held.pending, topic.after(held.last), oldest)

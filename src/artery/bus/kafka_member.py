@@ -1,0 +1,166 @@
+"""Membership of one Kafka group: the broker lets one member at a time have the stream, and only that one may commit."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from artery.bus.kafka_server import CALL_S, Server
+from artery.bus.kafka_state import Held, read_image
+from artery.errors import Unavailable
+
+JOIN_S = 2.0
+"""How long a call waits for the broker to say who has the stream."""
+_STEP_S = 0.005
+_TURN_S = 0.0001
+_SHUT_OUT = (
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.FENCED_INSTANCE_ID,
+    KafkaError.FENCED_MEMBER_EPOCH,
+    KafkaError.STALE_MEMBER_EPOCH,
+)
+_BETWEEN = (KafkaError.REBALANCE_IN_PROGRESS, KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
+_SETTINGS = {
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "isolation.level": "read_committed",
+    "auto.offset.reset": "error",
+    "partition.assignment.strategy": "cooperative-sticky",
+    "session.timeout.ms": 6_000,
+    "heartbeat.interval.ms": 1_500,
+    "max.poll.interval.ms": 60_000,
+    "queued.min.messages": 1,
+    "queued.max.messages.kbytes": 1,
+}
+
+
+class Member:
+    """Used by one thread, which calls `serve` often. `held` is the group's state while this member has the stream.
+
+    A member that dies is missed after 6 s; then the broker gives the stream to another, who finds what the dead one
+    had not acked in what was committed last. A member that was only away is refused when it comes back.
+    """
+
+    def __init__(self, server: Server, topic: str, group: str) -> None:
+        self._server = server
+        self._topic, self._group = topic, group
+        self._consumer: Any = None
+        self._answered = False
+        """The broker has said once whether we have the stream."""
+        self._has = False
+        self.held: Held | None = None
+        self.lock = threading.Lock()
+        """For changes of what is held, and for reading it as a whole."""
+        self._sent = self._heard = 0
+        self._refused: Any = None
+
+    def serve(self) -> None:
+        """Hear what the broker says about who has the stream."""
+        if self._consumer is not None:
+            self._consumer.poll(0)
+
+    def join(self) -> Held | None:
+        """The group's state, if this member has the stream; waits a moment for the broker when it is new."""
+        if self._consumer is None:
+            settings = _SETTINGS | {"group.id": self._group, "on_commit": self._committed}
+            self._sent = self._heard = 0
+            self._consumer = Consumer(self._server.config(**settings))
+            self._answered = False
+            self._consumer.subscribe(
+                [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+            )
+        self._consumer.poll(0)
+        deadline = time.monotonic() + JOIN_S
+        while not self._answered and time.monotonic() < deadline:
+            self._consumer.poll(_STEP_S)
+        if self._has and self.held is None:
+            self.held = self._load()
+        return self.held
+
+    def _assigned(self, consumer: Any, parts: list[TopicPartition]) -> None:
+        self._answered = True
+        if not parts:
+            return
+        consumer.incremental_assign([TopicPartition(self._topic, 0, 0)])
+        consumer.pause([TopicPartition(self._topic, 0)])
+        self._has = True
+
+    def _revoked(self, consumer: Any, parts: list[TopicPartition]) -> None:
+        if parts:
+            self._has, self.held = False, None
+            with contextlib.suppress(KafkaException):
+                consumer.incremental_unassign(parts)
+
+    def _load(self) -> Held | None:
+        [committed] = self._consumer.committed([TopicPartition(self._topic, 0)], timeout=CALL_S)
+        if committed.error is not None:
+            raise KafkaException(committed.error)
+        return read_image(committed.metadata or "")
+
+    def commit(self, meanwhile: Callable[[], None] | None = None, *, wait: bool = True) -> None:
+        """Have the broker keep the state as it is, and do something `meanwhile`; `Unavailable` if this member has lost
+        the stream."""
+        held = self.held
+        deadline = time.monotonic() + CALL_S
+        while True:
+            self._consumer.commit(offsets=[self.place()], asynchronous=True)
+            self._sent += 1
+            if not wait:
+                return
+            number, self._refused = self._sent, None
+            if meanwhile is not None:
+                meanwhile()
+                meanwhile = None
+            self._wait(number, deadline)
+            if self._refused is None:
+                return
+            if self._refused.code() not in _SHUT_OUT + _BETWEEN or time.monotonic() > deadline:
+                raise KafkaException(self._refused)
+            self._consumer.poll(_STEP_S)
+            if self.held is not held:
+                raise self._lost()
+
+    def _wait(self, number: int, deadline: float) -> None:
+        """Until the broker has answered so many commits; a poll that waits goes on waiting for records after it."""
+        self._consumer.poll(0)
+        while self._heard < number:
+            if time.monotonic() > deadline:
+                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            time.sleep(_TURN_S)
+            self._consumer.poll(0)
+
+    def _committed(self, error: Any, parts: list[TopicPartition]) -> None:
+        """The answers come in the order of the commits."""
+        self._heard += 1
+        error = error or (parts[0].error if parts else None)
+        if self._heard == self._sent:
+            self._refused = error
+
+    def place(self) -> TopicPartition:
+        """What is committed for the group."""
+        with self.lock:
+            held = self.held
+            if held is None:
+                raise self._lost()
+            return TopicPartition(self._topic, 0, held.offset, metadata=held.image())
+
+    def doubt(self) -> None:
+        """It is not known what the broker keeps for the group: ask it before anything else."""
+        self.held = None
+
+    def metadata(self) -> Any:
+        """Who this member is, for a transaction."""
+        return self._consumer.consumer_group_metadata()
+
+    def _lost(self) -> Unavailable:
+        return Unavailable(f"another process reads {self._topic} for {self._group} now: what it left over comes to it")
+
+    def leave(self) -> None:
+        consumer, self._consumer, self._has, self.held = self._consumer, None, False, None
+        if consumer is not None:
+            with contextlib.suppress(Exception):
+                consumer.close()

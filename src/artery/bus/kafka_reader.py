@@ -1,0 +1,89 @@
+"""Read streams in Kafka without an event loop: what Spark's workers use."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from artery.bus.base import START
+from artery.bus.kafka_cursor import Cursor, Missing, OutOfRange
+from artery.bus.kafka_entries import READ_MAX, fields_of
+from artery.bus.kafka_server import server_of
+from artery.bus.kafka_streams import newest, nothing, read
+from artery.bus.kafka_topics import Topic, Topics, place_in
+from artery.bus.sqlite_schema import check_base
+from artery.errors import ArteryError, Unavailable
+
+T = TypeVar("T")
+_encode = msgspec.json.Encoder().encode
+
+
+class KafkaReader:
+    """Raw entries for a process that keeps its own position; connects on first use, and again after an error."""
+
+    def __init__(self, url: str, base: str = "md_stream") -> None:
+        self._url = url
+        self._base = check_base(base)
+        self._server = server_of(url, "ART_BUS_URL")
+        self._opened: tuple[Topics, Cursor] | None = None
+
+    def __reduce__(self) -> tuple[type["KafkaReader"], tuple[str, str]]:
+        return KafkaReader, (self._url, self._base)
+
+    def head(self, stream: str) -> str:
+        """The newest position, or `START`."""
+
+        def work(topics: Topics, cursor: Cursor) -> str:
+            topic = topics.find(stream)
+            return START if topic is None else topic.after(newest(cursor, topic))
+
+        return self._do(work)
+
+    def read_raw(self, stream: str, after: str, limit: int, up_to: str = "") -> list[tuple[str, bytes]]:
+        """(position, JSON object of the fields) after a position, up to and including another; or `PositionLost`."""
+        place_in(after)
+        last = place_in(up_to) if up_to else None
+        limit = max(0, min(limit, READ_MAX))
+
+        def work(topics: Topics, cursor: Cursor) -> list[tuple[str, bytes]]:
+            topic = topics.find(stream)
+            if topic is None:
+                nothing(topics.name(stream), after)
+                return []
+            end = _end(topic, last)
+            rows = read(cursor, topic, after, limit)
+            return [(topic.position(row.offset), _object(row.value)) for row in rows if end is None or row.offset < end]
+
+        return self._do(work)
+
+    def _do(self, work: Callable[[Topics, Cursor], T]) -> T:
+        if self._opened is None:
+            self._opened = Topics(self._server, self._base), Cursor(self._server)
+        try:
+            return work(*self._opened)
+        except ArteryError:
+            raise
+        except (Missing, OutOfRange):
+            self.close()
+            raise Unavailable(f"{self._server.name} changes its topics just now: try again") from None
+        except Exception as error:
+            self.close()
+            raise self._server.translate(error) from error
+
+    def close(self) -> None:
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            for part in opened:
+                part.close()
+
+
+def _end(topic: Topic, last: tuple[int, int] | None) -> int | None:
+    """The offset before which a reader is to stop; of an older log nothing is left to be read."""
+    if last is None or last[0] > topic.log:
+        return None
+    return last[1] if last[0] == topic.log else 0
+
+
+def _object(value: bytes) -> bytes:
+    """A record's value, which is a JSON object already if we wrote it."""
+    return value if value.startswith(b"{") and value.endswith(b"}") else _encode(fields_of(value))
