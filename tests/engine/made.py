@@ -108,10 +108,10 @@ class House:
 
 
 @asynccontextmanager
-async def house(folder: Path) -> AsyncIterator[House]:
-    made = House(
-        folder, open_bus(f"sqlite:///{folder}/bus.db"), open_store(f"sqlite:///{folder}/store.db"), Lake(folder)
-    )
+async def house(folder: Path, url: str = "") -> AsyncIterator[House]:
+    """Bus and store at this address, or in files of this folder; the lake is in the folder."""
+    bus, store = open_bus(url or f"sqlite:///{folder}/bus.db"), open_store(url or f"sqlite:///{folder}/store.db")
+    made = House(folder, bus, store, Lake(folder))
     try:
         yield made
     finally:

@@ -1,4 +1,4 @@
-"""The engine on a real bus and store: its values are those of one fold, whatever comes twice, late or corrected."""
+"""The engine on a real bus and store: its values are one fold's, whatever comes twice, late or corrected."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,14 +6,15 @@ from typing import Any
 import pytest
 
 from artery.bus.base import DEAD
-from artery.engine.board import Board
 from artery.engine.service import Engine
 from artery.errors import Fenced, Unavailable
 from artery.indicators.standard import NAMES
 from artery.indicators.vwap import MINUTE_MS
 from artery.model.periods import Period
 from artery.store.base import Store
-from tests.engine.made import MINUTE, T0, House, candle, trade, wanted
+from tests.engine.made import T0, House, candle, trade, wanted
+
+pytestmark = pytest.mark.parametrize("home", ["sqlite", "redis"], indirect=True)
 
 
 async def turned(engine: Engine) -> Engine:
@@ -200,13 +201,3 @@ async def test_a_foreign_producers_candles_have_indicators_too(home: House) -> N
     await home.bus.append("candle", [fields])
     await turned(home.engine())
     assert (await home.record("GOLD", Period.parse("1h"), "external"))["closed"]["startTs"] == T0
-
-
-def test_the_number_of_series_is_bounded() -> None:
-    board = Board(series_max=2)
-    for number, coin in enumerate(("A", "B", "C"), 1):
-        board.candle(str(number), candle(0, coin=coin))
-    assert [key.coin for key in board.series()] == ["A", "B"]
-    assert len(dict(board.series_to_write())) == 4
-    assert dict(board.series_to_write()) == {}
-    assert board.series()[0].period == MINUTE
