@@ -1,6 +1,6 @@
 """Whoever may look after the log sees what was given up, and why, and can have it tried again."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,6 @@ from artery.gateway import keys
 from tests.gateway.made import trade
 from tests.gateway.running import Running, started
 from tests.servers import RedisServer
-
-
-@pytest.fixture(scope="module")
-def redis() -> Iterator[RedisServer]:
-    server = RedisServer()
-    yield server
-    server.end()
 
 
 @pytest.fixture(params=["sqlite", "redis"])

@@ -1,7 +1,7 @@
 """Several gateways on one store: what is said to one holds at all of them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,6 @@ from artery.gateway import keys
 from tests.gateway.made import BTC
 from tests.gateway.running import WAIT_S, Running, started, subscribe, until
 from tests.servers import RedisServer
-
-
-@pytest.fixture(scope="module")
-def redis() -> Iterator[RedisServer]:
-    server = RedisServer()
-    yield server
-    server.end()
 
 
 @pytest.fixture(params=["sqlite", "redis"])
