@@ -2,7 +2,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help run test check bench selftest screenshots lock proto clean
+.PHONY: help run test check faults bench selftest screenshots lock proto clean
 
 bin := .venv/bin
 code := src tests bench
@@ -33,6 +33,10 @@ style:
 	$(bin)/ruff check $(code)
 	$(bin)/mypy
 	$(bin)/lint-imports --no-logo
+
+faults: ## kill, freeze, cut and fill everything for some minutes, with new seeds (SEED=7 for one), and print a table
+	@scripts/setup test
+	@scripts/faults
 
 bench: ## measure (ONLY=start,live for some) and write bench/out/latest.json
 	@scripts/setup test

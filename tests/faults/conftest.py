@@ -17,9 +17,9 @@ _bases = itertools.count(1)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A scenario runs once with each seed."""
+    """A scenario runs once with each seed; one that takes minutes (`ONCE` in its module) only with the first."""
     if "trial" in metafunc.fixturenames:
-        metafunc.parametrize("seed", _SEEDS)
+        metafunc.parametrize("seed", _SEEDS[:1] if getattr(metafunc.module, "ONCE", False) else _SEEDS)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -31,7 +31,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 @pytest.fixture
 def trial(request: pytest.FixtureRequest, seed: int) -> Trial:
     name = re.sub(r"\[.*", "", request.node.name).removeprefix("test_").replace("_", " ")
-    backend = request.node.callspec.params.get("log", request.node.callspec.params.get("server_log", ""))
+    params = request.node.callspec.params
+    backend = next((params[log] for log in ("log", "some_log", "server_log") if log in params), "")
     return Trial(request.node.nodeid, f"{name} ({backend})" if backend else name, seed)
 
 
@@ -56,6 +57,12 @@ def _log(name: str, servers: Servers, folder: Path) -> Log:
 @pytest.fixture(params=BACKENDS)
 def log(request: pytest.FixtureRequest, servers: Servers, tmp_path: Path) -> Log:
     """A log on each backend, with a base of its own."""
+    return _log(request.param, servers, tmp_path)
+
+
+@pytest.fixture(params=BACKENDS if LONG else BACKENDS[:1])
+def some_log(request: pytest.FixtureRequest, servers: Servers, tmp_path: Path) -> Log:
+    """For what hardly depends on the backend: a log on each in long runs, on the first alone in short ones."""
     return _log(request.param, servers, tmp_path)
 
 

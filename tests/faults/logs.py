@@ -9,6 +9,7 @@ import msgspec
 
 from artery.bus.base import Bus
 from artery.bus.open import open_bus
+from tests.kafka import KafkaServer
 from tests.servers import RedisServer
 
 
@@ -27,7 +28,7 @@ class Server(Protocol):
     def end(self) -> None: ...
 
 
-BACKENDS = ("sqlite", "redis")
+BACKENDS = ("sqlite", "redis", "kafka")
 
 
 class Servers:
@@ -40,8 +41,9 @@ class Servers:
         if name == "sqlite":
             return None
         if name not in self._made:
-            # Synced at every write, so that a kill at any moment may lose nothing.
-            self._made[name] = RedisServer(None, "--appendfsync", "always").start()
+            # Redis is synced at every write, so that a kill at any moment may lose nothing.
+            made = KafkaServer() if name == "kafka" else RedisServer(None, "--appendfsync", "always")
+            self._made[name] = made.start()
         return self._made[name]
 
     def url(self, name: str, folder: Path) -> str:

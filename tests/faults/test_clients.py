@@ -19,6 +19,8 @@ from tests.servers import free_port
 
 CHANNEL = "artery:stream:sim:BTC"
 
+ONCE = True
+
 
 class Client:
     """One socket, and everything that came over it."""

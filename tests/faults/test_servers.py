@@ -37,7 +37,7 @@ def started(stage: Stage, log: Log, trial: Trial, url: str = "") -> Traffic:
 async def test_a_killed_server_loses_nothing_that_it_acknowledged(trial: Trial, server_log: Log, stage: Stage) -> None:
     traffic = started(stage, server_log, trial)
     assert server_log.server is not None
-    for _ in range(trial.pick(2, 4)):
+    for _ in range(trial.pick(2, 3)):
         await traffic.flows(trial.dice.randint(20, 200))
         server_log.server.kill()
         await asyncio.sleep(trial.pick(0.5, 10.0))
@@ -89,7 +89,7 @@ async def test_a_bad_line_to_the_server_loses_nothing(trial: Trial, redis_log: L
     async with Proxy(redis_log.redis.port, trial.seed) as proxy:
         traffic = started(stage, redis_log, trial, f"redis://127.0.0.1:{proxy.port}/0")
         await traffic.flows()
-        for _ in range(trial.pick(6, 40)):
+        for _ in range(trial.pick(6, 20)):
             fault = trial.dice.choice(["reset", "black hole", "latency", "slices", "cut off"])
             if fault == "reset":
                 proxy.reset()
@@ -101,7 +101,7 @@ async def test_a_bad_line_to_the_server_loses_nothing(trial: Trial, redis_log: L
                 proxy.slice_bytes = trial.dice.choice([1, 7, 100])
             else:
                 proxy.cut_bytes = trial.dice.randint(1_000, 30_000)
-            await asyncio.sleep(trial.dice.uniform(0.2, trial.pick(0.8, 5.0)))
+            await asyncio.sleep(trial.dice.uniform(0.2, trial.pick(0.8, 2.5)))
             proxy.heal()
             if fault == "black hole":
                 proxy.reset()  # what was held back arrives, or does not

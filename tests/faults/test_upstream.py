@@ -16,6 +16,8 @@ NOTICED_S, BACK_S = 15.0, 25.0
 SLACK_S = 5.0
 GARBAGE = 8
 
+ONCE = True
+
 
 def counted(stage: Stage, name: str) -> float:
     """A number that the feed printed at its end, over all labels."""

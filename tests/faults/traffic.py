@@ -21,6 +21,7 @@ class Traffic:
         self._trial = trial
         self._url = url or log.url
         self._consumers: list[str] = []
+        self._follows = False
         self.generator: Child | None = None
         self.readers: list[Child] = []
 
@@ -37,6 +38,7 @@ class Traffic:
         return self.readers[-1]
 
     def follow(self) -> Child:
+        self._follows = True
         job = sink.Job(self._url, self.log.base, STREAM, self.stage.file(FOLLOWER))
         self.readers.append(self.stage.start("sink", job, FOLLOWER))
         return self.readers[-1]
@@ -50,7 +52,7 @@ class Traffic:
         acked = {id_ for sent in sent_of([self.stage.file(WRITER)]) for id_ in sent.acked} - without
         if self._consumers:
             await self.stage.sees(acked, *self._consumers)
-        if self.follows:
+        if self._follows:
             await self.stage.sees(acked, FOLLOWER)
 
     async def settle(self, *, counted: int = 0, gone: frozenset[str] = frozenset()) -> Verdict:
@@ -70,7 +72,7 @@ class Traffic:
         if self._consumers:
             files = [self.stage.file(name) for name in self._consumers]
             verdict += check(sent, sights_of(files), ordered=False, counted=counted)
-        if self.follows:
+        if self._follows:
             verdict += check(sent, sights_of([self.stage.file(FOLLOWER)]))
         alone = check(sent, [], ordered=False)
         return msgspec.structs.replace(verdict, sent=alone.sent, unknown=alone.unknown)
@@ -78,10 +80,6 @@ class Traffic:
     def gaps(self, *names: str) -> int:
         """How often these readers were told that something is missing."""
         return sum(isinstance(sight, Gap) for sight in sights_of(self.stage.file(name) for name in names))
-
-    @property
-    def follows(self) -> bool:
-        return any(True for _ in sights_of([self.stage.file(FOLLOWER)]))
 
 
 def _with(job: msgspec.Struct, more: dict[str, object]) -> msgspec.Struct:

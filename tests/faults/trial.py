@@ -20,7 +20,7 @@ def seeds() -> list[int]:
     given = os.environ.get("ART_FAULT_SEED", "")
     if given:
         return [int(given)]
-    return [secrets.randbelow(1_000_000) for _ in range(2)] if LONG else [7]
+    return [secrets.randbelow(1_000_000) for _ in range(3)] if LONG else [7]
 
 
 class Row(msgspec.Struct):

@@ -70,6 +70,10 @@ class Scene:
         self.feeds.append(self.stage.start("feed", shift, name, environ))
         return self.feeds[-1]
 
+    def leader(self, epoch: int) -> Child:
+        """The process that won this epoch, by its own word."""
+        return next(feed for feed in self.feeds if f"leading epoch={epoch} " in " ".join(feed.log.read_text().split()))
+
     async def disturb(self, **order: Any) -> None:
         answer = await self._http.post(f"http://127.0.0.1:{self.port}/faults", json=order)
         answer.raise_for_status()
@@ -155,7 +159,7 @@ class Scene:
 
 @asynccontextmanager
 async def scene(
-    stage: Stage, log: Log, *, ttl_s: float = 1.5, pauses: str = "0.1 0.3", trades_per_s: float = 100.0
+    stage: Stage, log: Log, *, ttl_s: float = 30.0, pauses: str = "0.1 0.3", trades_per_s: float = 100.0
 ) -> AsyncIterator[Scene]:
     """A venue and its log; contenders rest as long as usual if `pauses` is empty."""
     server = SimServer(SimMarket(7, trades_per_s))
