@@ -6,6 +6,7 @@ from artery.errors import PositionLost
 from artery.model import codec
 from artery.model.events import Clock, Mark
 from artery.pipeline.offsets import Turns, capped, first_readable, plan_fast, plan_store, span
+from artery.pipeline.source import Options, RowsReader
 from tests.pipeline.logs import ListReader
 
 START = {"trade": "0", "feed": "0", "history": "0"}
@@ -79,6 +80,18 @@ def test_streams_wait_for_their_turn_but_a_venues_history_does_not() -> None:
     assert plan_store(reader, STORE, 100, ("trade",)) == STORE | {"trade": "5", "history": "1"}
     everything = plan_store(reader, STORE, 100, ("trade", "book", "candle", "feed"))
     assert everything == STORE | {"trade": "5", "book": "3", "candle": "4", "history": "1"}
+
+
+def test_history_comes_first_but_does_not_hold_the_others_up_for_long() -> None:
+    pages = numbered(300)
+    reader = ListReader({"trade": numbered(5), "history": pages})
+    source = RowsReader(Options("", "", STORE))
+    at, taken = dict(STORE), []
+    for _ in range(5):
+        end = source._plan(reader, at)
+        taken.append((end["trade"], end["history"]))
+        at = end
+    assert taken == [("0", "40"), ("0", "80"), ("0", "120"), ("5", "160"), ("5", "200")]
 
 
 def test_trades_have_their_turn_every_few_seconds_and_the_others_with_every_third() -> None:

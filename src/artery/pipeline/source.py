@@ -20,6 +20,8 @@ from artery.pipeline.offsets import Offsets, Turns, plan_fast, plan_store, span
 
 PATIENCE_S = 60.0
 PAUSE_S = (0.1, 0.5)
+ALONE_MAX = 3
+"""How many batches of history alone may follow each other while other streams wait."""
 READER = lru_cache(maxsize=4)(open_reader)
 """A worker process is used for many batches, and keeps its connection to the bus."""
 
@@ -128,8 +130,15 @@ class RowsReader(_Reader):
     def __init__(self, options: Options) -> None:
         super().__init__(options)
         self._turns = Turns(options.store_s, options.slow_s)
+        self._alone = 0
 
     def _plan(self, bus: BusReader, start: Offsets) -> Offsets:
+        """Someone waits for a venue's history, so it is not held up by the rest, nor the rest by it for long."""
+        history = plan_store(bus, start, self._options.trades_max, ())
+        if history != start and self._alone < ALONE_MAX:
+            self._alone += 1
+            return history
+        self._alone = 0
         return plan_store(bus, start, self._options.trades_max, self._turns.due(time.monotonic()))
 
     def _read(self, bus: BusReader, part: Span) -> pa.RecordBatch:
