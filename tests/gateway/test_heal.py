@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 from websockets.asyncio.client import ClientConnection
 
 from artery.bus.base import Bus
@@ -22,6 +23,7 @@ from artery.model import codec
 from artery.model.events import Book, Trade
 from tests.gateway.made import BTC, ETH, book, message, trade
 from tests.gateway.running import Running, hear, started, subscribe, until
+from tests.servers import RedisServer
 
 
 class Watcher:
@@ -146,7 +148,8 @@ async def test_a_series_waits_within_bounds_of_time_and_count(tmp_path: Path) ->
             assert ward.watcher.places() == [*positions(made[0]), str(made[9].position)[:5] + str(made[10].event_ts),
                                              *positions(*made[10:])]  # fmt: skip
             ward.bring(trade(31))
-            assert ward.watcher.seen[-1] == ("TRADE", str(trade(31).position))
+            await until(lambda: ward.watcher.seen[-1] == ("TRADE", str(trade(31).position)))
+            assert len(ward.watcher.seen) == 23
 
 
 async def test_what_repeats_passes_once_and_holds_nothing_up(ward: Ward) -> None:
@@ -227,3 +230,20 @@ def test_a_message_without_a_place_passes() -> None:
 
     asyncio.run(bring())
     assert watcher.seen == [("TRADE", "")]
+
+
+async def test_redis_that_cuts_its_subscribers_costs_nobody_an_event(tmp_path: Path) -> None:
+    server = RedisServer(tmp_path / "redis").start()
+    try:
+        async with started(tmp_path / "data", live={"url": server.url}) as running, running.connect() as socket:
+            await subscribe(socket, {"channel": BTC, "types": ["TRADE"]})
+            await put_all(running, [trade(n) for n in range(1, 11)])
+            with redis.Redis.from_url(server.url) as admin:
+                for at in range(11, 101, 10):
+                    made = [trade(n) for n in range(at, at + 10)]
+                    await running.append("trade", *made)
+                    await asyncio.to_thread(admin.execute_command, "CLIENT", "KILL", "TYPE", "pubsub")
+                    await running.publish(*made)
+            assert await heard(socket, 100) == [("event", n) for n in range(1, 101)]
+    finally:
+        server.end()

@@ -82,6 +82,8 @@ class Healer:
     async def audit(self) -> None:
         """For ever: what the bus has and pub/sub never brought is found too, though nothing follows it."""
         heads: dict[str, str] = {}
+        for stream in STREAMS.values():
+            await self._written(stream, heads)
         while True:
             await asyncio.sleep(self._bounds.audit_s * random.uniform(0.8, 1.0))
             ends = {stream: await self._written(stream, heads) for stream in STREAMS.values()}
