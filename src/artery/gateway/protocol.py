@@ -164,7 +164,8 @@ class StreamProtocol(asyncio.Protocol):
     async def writable(self) -> bool:
         """Wait until the client takes more; False when it is gone."""
         while (self._paused or self._queue) and not self._over():
-            self._writable = asyncio.Event()
+            if self._writable is None or self._writable.is_set():  # several replays may wait for it
+                self._writable = asyncio.Event()
             await self._writable.wait()
         return not self._over()
 
