@@ -7,7 +7,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection
 
 from artery.gateway.limits import Limits
-from tests.gateway.made import BTC, T0, book, candle, trade
+from tests.gateway.made import BTC, ETH, T0, book, candle, trade
 from tests.gateway.running import Running, hear, say, started, subscribe, until
 from tests.gateway.test_history import store
 
@@ -153,3 +153,56 @@ async def test_leaving_or_going_away_ends_a_replay(running: Running) -> None:
         await hear(socket, lambda item: item.get("id") == "4")
         socket.transport.abort()
     await until(lambda: hub.subscribers(BTC) == 0)
+
+
+async def test_several_replays_of_one_slow_client_all_end(running: Running) -> None:
+    made = [trade(n, coin=coin) for n in range(1, 8_001) for coin in ("BTC", "ETH")]
+    await running.append("trade", *made)
+    async with running.connect(max_queue=1) as socket:
+        wanted = [{"channel": name, "types": ["TRADE"], "since": {"ms": 0}} for name in (BTC, ETH)]
+        await say(socket, type="subscribe", id="1", channels=wanted)
+        found: dict[str, list[int]] = {BTC: [], ETH: []}
+        done: set[str] = set()
+        while len(done) < 2:
+            item = await hear(socket, lambda each: "channel" in each)
+            if item["type"] == "replay_complete":
+                done.add(item["channel"])
+            else:
+                found[item["channel"]].append(int(item["data"]["seq"]))
+    assert found == {BTC: list(range(1, 8_001)), ETH: list(range(1, 8_001))}
+
+
+async def test_books_stay_live_while_a_past_is_sent(running: Running) -> None:
+    await put(running, 1, 3_000)
+    await running.append("book", book(1))
+    await running.publish(book(1))
+    async with running.connect() as socket:
+        await back(socket, {"ms": 0}, ("BOOK_TOPN", "TRADE"))
+        await running.append("book", book(2))
+        await running.publish(book(2))
+        seqs, others = await seqs_until(socket, 3_000)
+        while not any(item["type"] == "event" and item["data"]["seq"] == "2" for item in others):
+            others.append(await hear(socket))
+    assert seqs == list(range(1, 3_001))
+    assert [item["series"] for item in others if item["type"] == "replay_complete"].count("BOOK_TOPN") == 1
+
+
+async def test_a_change_of_leaders_in_the_past_is_a_gap_at_its_place(running: Running) -> None:
+    await put(running, 1, 5)
+    await put(running, 1, 5, epoch=2)
+    async with running.connect() as socket:
+        await back(socket, {"positions": {"TRADE": str(trade(2).position)}})
+        heard = [await hear(socket) for _ in range(10)]
+    assert [item["type"] for item in heard] == [*["event"] * 3, "gap", *["event"] * 5, "replay_complete"]
+    assert (heard[3]["reason"], heard[3]["from"]) == ("failover", str(trade(5).position))
+    assert heard[3]["to"].startswith("2.0.")
+
+
+async def test_each_series_of_a_request_may_have_its_own_start(running: Running) -> None:
+    await put(running, 1, 20)
+    await running.candles(*[candle(m, seq=m + 1) for m in range(5)])
+    async with running.connect() as socket:
+        since = {"positions": {"TRADE": str(trade(15).position), "CANDLE:1m": f"0.0.{candle(3).start_ts}"}}
+        await back(socket, since, ("TRADE", "CANDLE:1m"))
+        heard = [await hear(socket) for _ in range(9)]
+    assert [item["data"]["seq"] for item in heard if item["type"] == "event"] == ["4", "5", *map(str, range(16, 21))]
