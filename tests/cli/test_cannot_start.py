@@ -52,8 +52,14 @@ def test_a_number_that_is_no_port(tmp_path: Path) -> None:
 
 
 def test_java_is_missing(tmp_path: Path) -> None:
-    sentence = refused_without_java(tmp_path / "data", JAVA_HOME=str(tmp_path / "nowhere"))
+    sentence = refused_without_java(tmp_path / "data", JAVA_HOME="")
     assert sentence.startswith("Spark needs Java and finds none: install Java 17")
+    assert not (tmp_path / "data").exists()
+
+
+def test_java_is_not_where_it_is_said_to_be(tmp_path: Path) -> None:
+    sentence = refused(tmp_path / "data", JAVA_HOME=str(tmp_path / "nowhere"))
+    assert sentence.startswith(f"JAVA_HOME is {tmp_path}/nowhere, and there is no Java there: set it right or unset it")
     assert not (tmp_path / "data").exists()
 
 

@@ -52,6 +52,9 @@ class Gateway(NamedTuple):
 
 def find_java(environ: Mapping[str, str] = os.environ, places: Sequence[str] = _PLACES) -> Path:
     """The `java` of a version that Spark runs on, 17 before 21 before others; or `CannotStart`."""
+    named = environ.get("JAVA_HOME")
+    if named and not (Path(named) / "bin" / "java").is_file():
+        raise CannotStart(f"JAVA_HOME is {named}, and there is no Java there: set it right or unset it, or {INSTALL}")
     found = [(version, home) for home in _homes(environ, places) if (version := _version(home))]
     usable = [(version, home) for version, home in found if version in SUPPORTED]
     if usable:
