@@ -4,6 +4,7 @@ import asyncio
 import random
 import secrets
 from collections import deque
+from collections.abc import Sequence
 
 import msgspec
 
@@ -75,20 +76,25 @@ class Requests:
 
     async def _take_over(self, group: asyncio.TaskGroup) -> None:
         """Show that this one lives; take up what failed here, and what the dead have left."""
-        bus = self._parts.bus
+        bus, seen = self._parts.bus, set[str]()
         while True:
             try:
-                for entry in [
-                    *await bus.read_pending(_STREAM, self._group, self._me, limit=AT_ONCE * 4),
-                    *await bus.claim(_STREAM, self._group, self._me, IDLE_MS, AT_ONCE),
-                ]:
-                    if entry.id not in self._busy:
-                        _log.info("taking up a request that was left", position=entry.id)
-                        await self._room.acquire()
-                        self._begin(group, entry)
+                mine = await bus.read_pending(_STREAM, self._group, self._me, limit=AT_ONCE * 4)
+                left = await bus.claim(_STREAM, self._group, self._me, IDLE_MS, AT_ONCE)
+                # What was given a moment ago may not have been begun yet: only at the second look it has failed.
+                due = [entry for entry in mine if entry.id in seen] + left
+                seen = {entry.id for entry in mine if entry.id not in self._busy}
+                await self._take_up(group, due)
             except ArteryError as error:
                 _log.warning("requests cannot be looked for for the moment", reason=str(error))
             await asyncio.sleep(KEEP_S * random.uniform(0.8, 1.2))
+
+    async def _take_up(self, group: asyncio.TaskGroup, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            if entry.id not in self._busy and not self._room.locked():  # without a wait, so that the list stays true
+                _log.info("taking up a request that was left", position=entry.id)
+                await self._room.acquire()
+                self._begin(group, entry)
 
     def _begin(self, group: asyncio.TaskGroup, entry: Entry) -> None:
         self._busy.add(entry.id)
