@@ -56,6 +56,8 @@ class Cursor:
         self._server = server
         self._consumer: Any = None
         self._at: tuple[str, int] | None = None
+        self.newest: dict[str, tuple[tuple[str, int, int], int]] = {}
+        """Where the newest record of a topic was found, when it had this id and these ends."""
 
     def read(self, topic: str, start: int, limit: int) -> list[Row]:
         """At most `limit` records from an offset on; fewer only where the topic ends."""

@@ -99,13 +99,14 @@ class KafkaGroups(KafkaStreams):
         if topic is not None and known is not None and known.topic_id == topic.id:
             return topic, known
         async with self._joining:  # two members of one process would keep the stream from each other
-            topic = await self._exists(stream, group)
             known = self._readings.get((stream, group))
-            if known is None or known.topic_id != topic.id:
-                if known is not None:
-                    await known.lane.close()
-                known = Reading(self._server, topic, group, self._id(topic, group))
-                self._readings[stream, group] = known
+            if known is not None and (topic is None or known.topic_id != topic.id):
+                del self._readings[stream, group]
+                await known.lane.close()
+                known = None
+            topic = await self._exists(stream, group)
+            if known is None:
+                known = self._readings[stream, group] = Reading(self._server, topic, group, self._id(topic, group))
             return topic, known
 
     async def _exists(self, stream: str, group: str) -> Topic:

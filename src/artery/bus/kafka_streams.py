@@ -50,7 +50,7 @@ class KafkaStreams:
         if self._lane_of_topics is None:
             self._lane_of_topics = Lane(self._server, "artery-kafka-topics")
             self._lane_of_topics.finally_(self._topics.close)
-        return await self._lane_of_topics.call(lambda: run(self._topics), within_s=within_s)
+        return await self._lane_of_topics.call(lambda: self._topics.renewed_after_trouble(run), within_s=within_s)
 
     async def _topic(self, stream: str) -> Topic | None:
         self._topics.name(stream)
@@ -213,8 +213,13 @@ def nothing(name: str, after: str) -> list[Entry]:
 def newest(cursor: Cursor, topic: Topic) -> int:
     """Where a reader of everything stands: behind the newest entry, or behind what was trimmed."""
     low, end = cursor.ends(topic.name)
-    rows = cursor.back(topic.name, low, end, 1)
-    return rows[-1].offset + 1 if rows else low
+    seen = topic.id, low, end
+    known = cursor.newest.get(topic.name)
+    if known is None or known[0] != seen:
+        rows = cursor.back(topic.name, low, end, 1)
+        known = seen, rows[-1].offset + 1 if rows else low
+        cursor.newest[topic.name] = known
+    return known[1]
 
 
 def read(cursor: Cursor, topic: Topic, after: str, limit: int) -> list[Row]:

@@ -1,8 +1,8 @@
 """The topics that hold streams: their names, their settings, and which log a topic of a name is just now."""
 
 import time
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -28,6 +28,8 @@ SETTINGS = {
 }
 """What a stream's topic must be set to: the trimmer removes what is too much, nothing else may."""
 _COPIES = 3
+
+T = TypeVar("T")
 _GENERATION = "log:"
 
 
@@ -98,6 +100,14 @@ class Topics:
         if self._admin is None:
             self._admin = AdminClient(self._server.config())
         return self._admin
+
+    def renewed_after_trouble(self, run: Callable[["Topics"], T]) -> T:
+        """Do something; if the broker is silent, do not trust what the driver remembers of it the next time."""
+        try:
+            return run(self)
+        except (KafkaException, TimeoutError):
+            self._admin = None
+            raise
 
     def known(self, stream: str) -> Topic | None:
         """The topic, if it was looked at just now."""
