@@ -65,15 +65,14 @@ async def test_a_clock_that_jumps_an_hour_stops_nothing_and_opens_no_candle_agai
         feed = one.feed("one", shift=str(shift))
         await one.vouched()
         epoch = await one.epoch()
-        for hours in trial.dice.sample([1, -1], 2):
-            for wrong in (hours, 0):
-                set_clock(shift, wrong * HOUR_S)
-                await one.vouched(trial.pick(3, 8))
+        for hours in [*trial.dice.sample([1, -1], 2), 0]:
+            set_clock(shift, hours * HOUR_S)
+            await one.vouched(trial.pick(2, 10))
         assert await one.epoch() == epoch, "a clock that jumps must not cost a leader its term"
         await feed.stop()
         said = [event for entry in await one.entries("feed") if isinstance(event := codec.decode(entry.fields), Clock)]
         assert all(old.ts < new.ts for old, new in pairwise(said))
         shown = candles(await one.entries("trade"), await one.entries("feed"))
-        assert sum(any(closed for closed, _ in states) for states in shown.values()) > 5
+        assert sum(any(closed for closed, _ in states) for states in shown.values()) >= 3
         assert sum(closed_again(states) for states in shown.values()) == 0
         await one.judge(trial)

@@ -8,19 +8,19 @@ from tests.faults.trial import Trial
 
 
 async def test_a_group_that_stands_still_holds_the_trimmer_and_a_forced_loss_is_counted_exactly(
-    trial: Trial, log: Log, stage: Stage
+    trial: Trial, some_log: Log, stage: Stage
 ) -> None:
     cap = trial.pick(100, 2_000)
-    traffic = Traffic(stage, log, trial)
+    traffic = Traffic(stage, some_log, trial)
     follower, sink = traffic.follow(), traffic.consume("a")
     await traffic.generate(every_ms=0, count=cap // 2).ended()
     await traffic.arrived()
     await follower.stop()
     await sink.stop()
     await traffic.generate(every_ms=0, count=3 * cap, first=cap // 2, epoch=1).ended()
-    async with log.opened() as dead:
+    async with some_log.opened() as dead:
         held = await dead.read_new(STREAM, GROUP, "gone for good", limit=10)
-    async with log.opened() as bus:
+    async with some_log.opened() as bus:
         done = await trim_stream(bus, STREAM, cap)
         assert done.lost == 0
         state = await bus.group(STREAM, GROUP)
