@@ -56,9 +56,17 @@ def candle(
     )  # fmt: skip
 
 
-def mark(epoch: int, from_ms: int, to_ms: int, *, coin: str = "", last: dict[str, str] | None = None) -> Mark:
+def mark(
+    epoch: int,
+    from_ms: int,
+    to_ms: int,
+    *,
+    coin: str = "",
+    cause: str = "disconnect",
+    last: dict[str, str] | None = None,
+) -> Mark:
     return Mark(
-        provider="sim", epoch=epoch, ts=to_ms, from_ms=from_ms, to_ms=to_ms, cause="disconnect", coin=coin,
+        provider="sim", epoch=epoch, ts=to_ms, from_ms=from_ms, to_ms=to_ms, cause=cause, coin=coin,
         last=last or {},
     )  # fmt: skip
 

@@ -125,6 +125,14 @@ def test_a_mark_of_one_market_and_epoch_is_upstream_and_for_that_market_only() -
     assert btc.wire == b""
 
 
+def test_a_mark_of_what_a_trim_lost_says_so() -> None:
+    hub, client = Hub(), Client()
+    hub.join(client, BTC, TRADES)
+    hub.note_epoch("sim", 2)
+    hub.accept_mark(mark(2, T0, T0 + 500, coin="BTC", cause="trimmed"))
+    assert [item["reason"] for item in client.seen] == ["trimmed"]
+
+
 def test_a_mark_without_a_hole_is_not_told() -> None:
     hub, client = Hub(), Client()
     hub.join(client, BTC, TRADES)

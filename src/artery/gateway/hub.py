@@ -5,6 +5,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
+from artery.bus.losses import CAUSE as TRIMMED
 from artery.errors import BadInput
 from artery.gateway import frames, metrics
 from artery.gateway.frames import Batch, Frame
@@ -113,7 +114,8 @@ class Hub:
         self.note_epoch(mark.provider, mark.epoch)
         if mark.from_ms >= mark.to_ms:
             return
-        reason = "failover" if before and mark.epoch != before else "upstream"
+        changed = bool(before) and mark.epoch != before
+        reason = TRIMMED if mark.cause == TRIMMED else "failover" if changed else "upstream"
         prefix = f"{PREFIX}{mark.provider}:"
         wanted = [str(Channel(mark.provider, mark.coin))] if mark.coin else list(self._groups)
         for channel in wanted:
