@@ -33,7 +33,7 @@ class KafkaServer:
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
         self._bases = itertools.count(1)
-        self.port = 0
+        self.port = self._controller_port = 0
 
     @property
     def url(self) -> str:
@@ -54,6 +54,7 @@ class KafkaServer:
         fixed = self.port
         for _ in range(TRIES):  # a free port may be taken by another before the broker has it
             self.port = fixed or free_port()
+            self._controller_port = self._controller_port if fixed else free_port()
             self._prepare()
             self._process = self._java("kafka.Kafka", str(self._config))
             if self._answers():
@@ -72,7 +73,7 @@ class KafkaServer:
         """Write its settings, and its data folder if there is none: what `StorageTool format` would write."""
         self._folder.mkdir(parents=True, exist_ok=True)
         settings = _SETTINGS | {
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{free_port()}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self._controller_port}",
             "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "log.dirs": str(self._folder / "data"),
         }
@@ -150,6 +151,8 @@ _SETTINGS = {
     "transaction.state.log.num.partitions": "1",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
+    "broker.session.timeout.ms": "3000",  # so long a killed broker is believed to live, when it comes back
+    "broker.heartbeat.interval.ms": "500",
     "group.initial.rebalance.delay.ms": "0",
     "num.network.threads": "2",
     "num.io.threads": "2",

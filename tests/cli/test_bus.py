@@ -1,4 +1,4 @@
-"""`artery bus`: what people see of the log, on both backends, and moving from one to the other."""
+"""`artery bus`: what people see of the log, on every backend, and moving from one to another."""
 
 import asyncio
 import json
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from artery.app.bus_copy import copy
 from artery.app.bus_entries import Missing, Seen, paced, place_of, span, tail
@@ -19,6 +20,7 @@ from artery.bus.base import DEAD, START, Bus
 from artery.bus.open import open_bus
 from artery.errors import BadInput, Fenced, Unavailable
 from tests.cli.command import Done, artery, environment
+from tests.kafka import BROKER
 from tests.servers import RedisServer, free_port
 
 HOUR_MS = 3_600_000
@@ -33,14 +35,16 @@ def no_server_is_left_behind() -> Iterator[None]:
     _server.end()
 
 
-@pytest.fixture(params=["sqlite", "redis"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/log/bus.db" if request.param == "sqlite" else _server.new_url()
+def place(kind: str, folder: Path) -> tuple[str, str]:
+    """Where a log of a kind may be, and a base that nobody has used there."""
+    if kind == "kafka":
+        return BROKER.running_url(), BROKER.new_base()
+    return f"sqlite:///{folder}/log/bus.db" if kind == "sqlite" else _server.new_url(), "md_stream"
 
 
-@pytest.fixture
-async def bus(url: str) -> AsyncIterator[Bus]:
-    opened = open_bus(url)
+@pytest.fixture(params=["sqlite", "redis", "kafka"])
+async def bus(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bus]:
+    opened = open_bus(*place(request.param, tmp_path))
     yield opened
     await opened.close()
 
@@ -162,10 +166,11 @@ async def test_what_was_trimmed_is_said_before_what_follows(bus: Bus) -> None:
     assert await all_of(span(bus, "book", START)) == []
 
 
-@pytest.mark.parametrize("back", [False, True])
-async def test_a_copy_has_every_entry_group_and_epoch(back: bool, tmp_path: Path) -> None:
-    urls = [f"sqlite:///{tmp_path}/bus.db", _server.new_url()]
-    source, target = (open_bus(url) for url in (reversed(urls) if back else urls))
+@pytest.mark.parametrize(
+    "kinds", ["sqlite redis", "redis sqlite", "sqlite kafka", "redis kafka", "kafka sqlite"], ids=lambda kinds: kinds
+)
+async def test_a_copy_has_every_entry_group_and_epoch(kinds: str, tmp_path: Path) -> None:
+    source, target = (open_bus(*place(kind, tmp_path)) for kind in kinds.split())
     try:
         await _filled(source)
         told: list[tuple[str, int, int]] = []
@@ -257,9 +262,9 @@ class _Slow:
         return await self._bus.fences()
 
 
-def on_the_bus(url: str, work: Callable[[Bus], Awaitable[Any]]) -> Any:
+def on_the_bus(url: str, work: Callable[[Bus], Awaitable[Any]], base: str = "md_stream") -> Any:
     async def doing() -> Any:
-        async with opened_bus(url, "md_stream", make=True) as bus:
+        async with opened_bus(url, base, make=True) as bus:
             return await work(bus)
 
     return asyncio.run(doing())
@@ -304,10 +309,33 @@ def test_copy_moves_a_log_to_redis_by_one_command(tmp_path: Path) -> None:
     assert "to itself" in artery("bus", "copy", source, source, folder=tmp_path).sentence
 
 
+def test_the_commands_take_a_log_in_kafka(tmp_path: Path) -> None:
+    url, base = place("kafka", tmp_path)
+    settings = {"ART_BUS_URL": url, "ART_BUS_BASE": base}
+    on_the_bus(url, lambda bus: give_up(bus, 2), base)
+    [newest, _] = read(artery("bus", "dead", "--json", folder=tmp_path, **settings))
+    [done] = read(artery("bus", "requeue", newest["id"], "--json", folder=tmp_path, **settings))
+    assert (done["id"], done["error"]) == (newest["id"], "")
+    words = ("bus", "tail", "trade", "--since", "1h", "--limit", "3", "--json")
+    lines = artery(*words, folder=tmp_path, **settings).out.splitlines()
+    assert [json.loads(line)["fields"]["tid"] for line in lines] == ["0", "1", "1"]
+
+
+def test_doctor_looks_at_the_topics_of_kafka(tmp_path: Path) -> None:
+    url, base = place("kafka", tmp_path)
+    topic = NewTopic(f"{base}.trade", 1, 1, config={"retention.ms": "1000"})
+    admin = AdminClient({"bootstrap.servers": url.removeprefix("kafka://"), "log_level": 0})
+    admin.create_topics([topic])[topic.topic].result(30)
+    done = artery("doctor", "--json", folder=tmp_path, ART_BUS_URL=url, ART_BUS_BASE=base)
+    said = [one["do"] for one in json.loads(done.out)["findings"] if one["part"] == "the log's Kafka"]
+    assert any("set retention.ms=-1" in sentence for sentence in said)
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (("bus",), "there is no log at"),
+        (("bus", "groups", "--url", "kafka://127.0.0.1:{port}"), "nothing listens there"),
         (("bus", "groups", "--url", "redis://127.0.0.1:{port}"), "nothing listens there"),
         (("bus", "requeue"), "say which letter to requeue, or --all"),
         (("bus", "replay", "trade"), "say where to begin"),
