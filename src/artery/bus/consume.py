@@ -80,10 +80,13 @@ class _Consumer:
                 pauses += 1
 
     async def _turn(self) -> None:
-        if self._retry_at is not None and time.monotonic() >= self._retry_at:
+        now = time.monotonic()
+        claiming = now >= self._claim_at
+        # What this name left over may come to it late: on Kafka once the broker has missed the process that died.
+        if claiming if self._retry_at is None else now >= self._retry_at:
             self._retry_at = None
             await self._own()
-        if time.monotonic() >= self._claim_at:
+        if claiming:
             await self._claim()
             self._claim_at = time.monotonic() + self._pace.idle_ms / 3_000 * random.uniform(0.8, 1.2)
         await self._new()
