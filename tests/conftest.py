@@ -1,12 +1,23 @@
 """What many tests share: one whole Artery, started once."""
 
 import asyncio
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from bench.running import Running, up
+
+# The same examples every time, new ones in a long run; how fast an example is says nothing on a busy machine.
+settings.register_profile(
+    "artery",
+    deadline=None,
+    derandomize=not os.environ.get("ART_FAULT_LONG"),
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("artery")
 
 
 @pytest.fixture(scope="session")
