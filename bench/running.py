@@ -56,7 +56,8 @@ class Running:
 
     async def until_open(self) -> None:
         """Wait until the gateway answers with the local key."""
-        while time.monotonic() - self.started < START_S:
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 raise SystemExit(f"artery up ended with {self.process.returncode}; see {self.folder}")
             try:
