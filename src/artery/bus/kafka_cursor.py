@@ -29,16 +29,24 @@ _SETTINGS = {
 
 
 class Row(NamedTuple):
-    """A record that is no marker of the broker's; `ms` is when it was appended."""
+    """A record that is no marker of the broker's."""
 
     offset: int
-    ms: int
     value: bytes
-    key: bytes | None
+    message: Any
+
+    @property
+    def ms(self) -> int:
+        """When it was appended, in Unix milliseconds."""
+        return int(self.message.timestamp()[1])
+
+    @property
+    def key(self) -> bytes:
+        return bytes(self.message.key() or b"")
 
 
-def _row(message: Any) -> Row:
-    return Row(message.offset(), message.timestamp()[1], message.value() or b"", message.key())
+def row_of(message: Any) -> Row:
+    return Row(message.offset(), message.value() or b"", message)
 
 
 class OutOfRange(Exception):
@@ -85,7 +93,7 @@ class Cursor:
             return []
         messages = self._consumer.consume(limit, 0)
         good = list(itertools.takewhile(lambda message: message.error() is None, messages))
-        rows = [_row(message) for message in good]
+        rows = [row_of(message) for message in good]
         end = rows[-1].offset + 1 if rows else start
         self._at = (topic, end) if len(good) == len(messages) else None
         return rows
@@ -101,7 +109,7 @@ class Cursor:
         for message in messages:
             error = message.error()
             if error is None:
-                rows.append(_row(message))
+                rows.append(row_of(message))
             elif error.code() == KafkaError._PARTITION_EOF:
                 return False
             else:

@@ -1,5 +1,6 @@
 """One group of readers of one stream, as this process takes part in it; a thread of its own."""
 
+import threading
 from collections.abc import Callable, Sequence
 
 from artery.bus.base import Entry, GroupState
@@ -38,9 +39,17 @@ class Reading:
         """What follows what was given last, read while the broker was busy with an ack."""
         self._page = 0
         """How many were asked for last."""
+        self._fetching = threading.Lock()
+        """For whoever reads on; the page ahead is read by another thread while this one waits for the broker."""
+        self._ahead = Lane(server, "artery-kafka-ahead")
         self.lane = Lane(server, "artery-kafka-group", self._rest, SERVE_S)
-        for close in (self._last_words, self._member.leave, self._letters.drop, self._new.close, self._old.close):
+        for close in (self._last_words, self._member.leave, self._letters.drop, self._old.close):
             self.lane.finally_(close)
+        self._ahead.finally_(self._new.close)
+
+    async def close(self) -> None:
+        await self.lane.close()
+        await self._ahead.close()
 
     def _rest(self) -> None:
         self._member.serve()
@@ -51,10 +60,10 @@ class Reading:
         if self._unsaid:
             self._say()
 
-    def _say(self, meanwhile: Callable[[], None] | None = None, *, wait: bool = True) -> None:
+    def _say(self, *, wait: bool = True) -> None:
         """Have the broker keep the group's state."""
         self._unsaid, self.lane.idle_s = False, SERVE_S
-        self._member.commit(meanwhile, wait=wait)
+        self._member.commit(wait=wait)
 
     def _given(self, held: Held) -> None:
         """Have the broker keep it soon; at once what was given first."""
@@ -88,7 +97,7 @@ class Reading:
 
     def _restart(self, topic: Topic, why: str) -> None:
         """Begin with what is there, and say so."""
-        low, _ = self._new.ends(topic.name)
+        low, _ = self._old.ends(topic.name)
         self._member.held = Held(topic.log, low)
         self._say()
         raise PositionLost(why, first=topic.after(low))
@@ -124,7 +133,8 @@ class Reading:
             return [], -1
         self._page = limit
         try:
-            rows, entries = self._rows(topic, held, limit)
+            with self._fetching:
+                rows, entries = self._rows(topic, held, limit)
         except OutOfRange:
             return self._out_of_range(topic, held)
         except Missing:
@@ -147,15 +157,20 @@ class Reading:
         self._ready = held, rows[limit:], entries[limit:]
         return rows[:limit], entries[:limit]
 
-    def _read_ahead(self, topic: Topic, held: Held) -> None:
-        """Have the next page ready, if that takes no wait."""
-        if self._page >= KEEP_FROM and not self._ready[1] and held.log == topic.log:
-            rows = self._new.read_here(topic.name, held.last, self._page)
-            self._ready = held, rows, entries_of(topic, rows, 1)
+    def _read_ahead(self, topic: Topic, held: Held, last: int) -> None:
+        """Have the next page ready, if that takes no wait and nobody was quicker."""
+        with self._fetching:
+            if self._ready[1] or held.last != last:
+                return
+            rows = self._new.read_here(topic.name, last, self._page)
+            entries = entries_of(topic, rows, 1)
+            with self._lock:
+                if held.last == last and self._member.held is held:
+                    self._ready = held, rows, entries
 
     def _out_of_range(self, topic: Topic, held: Held) -> tuple[list[Entry], int]:
         """Say a loss, once; of a log that has lost its end, everything that is there is given again."""
-        low, end = self._new.ends(topic.name)
+        low, end = self._old.ends(topic.name)
         last = held.last
         if low <= last <= end:
             return [], last  # it came back meanwhile
@@ -199,7 +214,10 @@ class Reading:
         with self._lock:
             done = held.ack(offsets)
         if done:
-            self._say(lambda: self._read_ahead(topic, held))
+            if self._page >= KEEP_FROM and not self._ready[1]:
+                last = held.last
+                self._ahead.later(lambda: self._read_ahead(topic, held, last))
+            self._say()
         return done
 
     def ack_up_to(self, last: int) -> bool:

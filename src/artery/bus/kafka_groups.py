@@ -102,7 +102,7 @@ class KafkaGroups(KafkaStreams):
             known = self._readings.get((stream, group))
             if known is not None and (topic is None or known.topic_id != topic.id):
                 del self._readings[stream, group]
-                await known.lane.close()
+                await known.close()
                 known = None
             topic = await self._exists(stream, group)
             if known is None:
@@ -233,5 +233,5 @@ class KafkaGroups(KafkaStreams):
         return sorted(id_.removesuffix(suffix) for id_ in await self._ask(work) if id_.endswith(suffix))
 
     async def close(self) -> None:
-        await asyncio.gather(*(reading.lane.close() for reading in self._readings.values()))
+        await asyncio.gather(*(reading.close() for reading in self._readings.values()))
         await super().close()

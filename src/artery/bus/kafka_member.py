@@ -3,19 +3,17 @@
 import contextlib
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from artery.bus.kafka_server import CALL_S, Server
+from artery.bus.kafka_server import CALL_S, Server, is_one_of
 from artery.bus.kafka_state import Held, read_image
 from artery.errors import Unavailable
 
 JOIN_S = 2.0
 """How long a call waits for the broker to say who has the stream."""
 _STEP_S = 0.005
-_TURN_S = 0.0001
 _SHUT_OUT = (
     KafkaError.ILLEGAL_GENERATION,
     KafkaError.UNKNOWN_MEMBER_ID,
@@ -55,8 +53,6 @@ class Member:
         self.held: Held | None = None
         self.lock = threading.Lock()
         """For changes of what is held, and for reading it as a whole."""
-        self._sent = self._heard = 0
-        self._refused: Any = None
 
     def serve(self) -> None:
         """Hear what the broker says about who has the stream."""
@@ -66,8 +62,7 @@ class Member:
     def join(self) -> Held | None:
         """The group's state, if this member has the stream; waits a moment for the broker when it is new."""
         if self._consumer is None:
-            settings = _SETTINGS | {"group.id": self._group, "on_commit": self._committed}
-            self._sent = self._heard = 0
+            settings = _SETTINGS | {"group.id": self._group}
             self._consumer = Consumer(self._server.config(**settings))
             self._answered = False
             self._consumer.subscribe(
@@ -101,44 +96,25 @@ class Member:
             raise KafkaException(committed.error)
         return read_image(committed.metadata or "")
 
-    def commit(self, meanwhile: Callable[[], None] | None = None, *, wait: bool = True) -> None:
-        """Have the broker keep the state as it is, and do something `meanwhile`; `Unavailable` if this member has lost
-        the stream."""
+    def commit(self, *, wait: bool = True) -> None:
+        """Have the broker keep the state as it is; `Unavailable` if this member has lost the stream.
+
+        While the broker is away this blocks, as long as that takes."""
         held = self.held
         deadline = time.monotonic() + CALL_S
         while True:
-            self._consumer.commit(offsets=[self.place()], asynchronous=True)
-            self._sent += 1
-            if not wait:
+            place = self.place()
+            try:
+                done = self._consumer.commit(offsets=[place], asynchronous=not wait)
+                if done and done[0].error is not None:
+                    raise KafkaException(done[0].error)
                 return
-            number, self._refused = self._sent, None
-            if meanwhile is not None:
-                meanwhile()
-                meanwhile = None
-            self._wait(number, deadline)
-            if self._refused is None:
-                return
-            if self._refused.code() not in _SHUT_OUT + _BETWEEN or time.monotonic() > deadline:
-                raise KafkaException(self._refused)
+            except KafkaException as error:
+                if not is_one_of(error, _SHUT_OUT + _BETWEEN) or time.monotonic() > deadline:
+                    raise
             self._consumer.poll(_STEP_S)
             if self.held is not held:
                 raise self._lost()
-
-    def _wait(self, number: int, deadline: float) -> None:
-        """Until the broker has answered so many commits; a poll that waits goes on waiting for records after it."""
-        self._consumer.poll(0)
-        while self._heard < number:
-            if time.monotonic() > deadline:
-                raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
-            time.sleep(_TURN_S)
-            self._consumer.poll(0)
-
-    def _committed(self, error: Any, parts: list[TopicPartition]) -> None:
-        """The answers come in the order of the commits."""
-        self._heard += 1
-        error = error or (parts[0].error if parts else None)
-        if self._heard == self._sent:
-            self._refused = error
 
     def place(self) -> TopicPartition:
         """What is committed for the group."""

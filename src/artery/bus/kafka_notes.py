@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from artery.bus.kafka_cursor import Cursor, Missing, OutOfRange, Row
 from artery.bus.kafka_server import CALL_S, FENCED, Server, is_one_of
@@ -13,6 +13,8 @@ from artery.errors import Unavailable
 
 PAGE = 5_000
 VISIBLE_S = 1.0
+_BOTH_AT_ONCE = (KafkaError.UNKNOWN, KafkaError.CONCURRENT_TRANSACTIONS)
+"""What a broker may say when two of the same name come at the same moment."""
 FENCED_MAX = 5
 """How often another writer of the same name may come between."""
 
@@ -144,7 +146,7 @@ class Notes:
             self._next = rows[-1].offset + 1 if len(rows) == PAGE else end
 
     def _learn(self, row: Row) -> None:
-        name = (row.key or b"").decode("utf-8", "replace")
+        name = row.key.decode("utf-8", "replace")
         if row.value:
             self._known[name] = row.value.decode("utf-8", "replace")
         else:
@@ -165,7 +167,8 @@ class Notes:
                     return []
                 placed = transactions.write(records)
             except KafkaException as error:
-                if is_one_of(error, FENCED):
+                if is_one_of(error, FENCED + _BOTH_AT_ONCE):
+                    transactions.drop()
                     continue
                 raise
             self.seen(records, placed)

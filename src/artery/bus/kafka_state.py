@@ -11,6 +11,10 @@ from artery.bus.runs import Run, ranges
 IMAGE_MAX = 4_000
 """Characters that brokers keep beside an offset: 4,096, unless they are set otherwise."""
 _VERSION = 1
+_SMALL = 256
+"""Bytes that are not worth packing."""
+_ZLIB = b"\x78"
+"""What packed bytes begin with, and ours never do."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(tuple[int, int, int, int, list[str], list[int]]).decode
@@ -39,7 +43,7 @@ class Held:
 
     def give(self, offsets: Sequence[int], consumer: str, now_ms: int) -> None:
         """These follow what was given out so far."""
-        self.runs += [Run(low, high, consumer, 1, now_ms) for low, high in ranges(offsets)]
+        self.runs += [Run(low, high, consumer, 1, now_ms) for low, high in _ranges(offsets)]
         self.last = offsets[-1] + 1
 
     def take_back(self, offsets: Sequence[int]) -> None:
@@ -66,9 +70,9 @@ class Held:
         self.runs = kept
         return given
 
-    def ack(self, offsets: Iterable[int]) -> int:
-        """Take these out of the pending; how many were."""
-        done = list(ranges(offsets))
+    def ack(self, offsets: Sequence[int]) -> int:
+        """Take these (rising, each once) out of the pending; how many were."""
+        done = _ranges(offsets)
         if not done:
             return 0
         before = self.pending
@@ -103,6 +107,13 @@ class Held:
             runs, coarse = [*runs[:half], drawn], True
 
 
+def _ranges(offsets: Sequence[int]) -> list[tuple[int, int]]:
+    """The same as `ranges`, sooner where there is no hole."""
+    if offsets and offsets[-1] - offsets[0] + 1 == len(offsets):
+        return [(offsets[0], offsets[-1])]
+    return list(ranges(offsets))
+
+
 def _without(run: Run, done: Sequence[tuple[int, int]], at: int) -> list[Run]:
     """What remains of a run; the ranges from `at` on may touch it."""
     kept = []
@@ -123,14 +134,16 @@ def _written(log: int, last: int, runs: Sequence[Run], coarse: bool) -> str:
         numbers += (run.first - at, run.last - run.first, names.index(run.consumer), run.tries, run.given_ms - ms)
         at, ms = run.last, run.given_ms
     packed = _encode((_VERSION, log, last, int(coarse), names, numbers))
-    return base64.b85encode(zlib.compress(packed, 6)).decode()
+    return base64.b85encode(packed if len(packed) < _SMALL else zlib.compress(packed, 6)).decode()
 
 
 def read_image(text: str) -> Held | None:
     """What an image says; None if it is none of ours."""
     try:
-        version, log, last, coarse, names, numbers = _decode(zlib.decompress(base64.b85decode(text)))
-        if not text or version != _VERSION:
+        packed = base64.b85decode(text)
+        packed = zlib.decompress(packed) if packed[:1] == _ZLIB else packed
+        version, log, last, coarse, names, numbers = _decode(packed)
+        if version != _VERSION:
             return None
         runs = []
         at, ms = 0, 0

@@ -10,7 +10,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
-from artery.bus.kafka_cursor import Row
+from artery.bus.kafka_cursor import Row, row_of
 from artery.bus.kafka_server import Server
 
 KEEP_ROWS = 5_000
@@ -155,8 +155,7 @@ class Tail:
                 if newest is None:
                     continue
                 if error is None and message.offset() >= newest.end:
-                    value = message.value() or b""
-                    newest.add(Row(message.offset(), message.timestamp()[1], value, message.key()))
+                    newest.add(row_of(message))
                     news.add(topic)
                 elif error is not None and error.code() != KafkaError._PARTITION_EOF:
                     del self._newest[topic]  # whoever follows looks for the reason

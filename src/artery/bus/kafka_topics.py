@@ -1,7 +1,8 @@
 """The topics that hold streams: their names, their settings, and which log a topic of a name is just now."""
 
+import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
@@ -9,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from artery.bus.base import START
 from artery.bus.kafka_cursor import Cursor
-from artery.bus.kafka_notes import Notes, Record, Transactions
+from artery.bus.kafka_notes import Notes, Transactions
 from artery.bus.kafka_server import CALL_S, MISSING, OLDEST, Server, is_one_of
 from artery.bus.sqlite_schema import check_base, table_of
 from artery.errors import BadInput, CannotStart, Unavailable
@@ -30,7 +31,7 @@ SETTINGS = {
 _COPIES = 3
 
 T = TypeVar("T")
-_GENERATION = "log:"
+_LOG = "log:"
 
 
 class Topic(NamedTuple):
@@ -178,28 +179,21 @@ class Topics:
         return time.monotonic() - self._notes_seen < NOTES_FRESH_S
 
     def _log(self, stream: str, id_: str) -> int:
-        """The number of a log: when its topic was first seen, in Unix ms; noted once, for everybody."""
-        name = f"{_GENERATION}{stream}"
-        noted = _noted(self.notes.fresh().get(name, ""))
-        if noted[0] != id_:
-            notes = self.make_notes()
-
-            def decide(now: dict[str, str]) -> list[Record]:
-                before_id, before = _noted(now.get(name, ""))
-                if before_id == id_:
-                    return []
-                number = max(before + 1, time.time_ns() // 1_000_000)
-                return [notes.record(name, f"{id_} {number}")]
-
-            transactions = Transactions(self._server, f"{self._base}.{stream}.log")
+        """The number of a log: when its topic was first seen, in Unix ms; of several who say it the first is right."""
+        noted = numbers_of(self.notes.fresh(), stream)
+        if id_ not in noted:
+            notes, token = self.make_notes(), secrets.token_hex(8)
+            number = max([time.time_ns() // 1_000_000, *(before + 1 for before in noted.values())])
+            transactions = Transactions(self._server, f"{self._base}.{token}")
             try:
-                notes.change(transactions, decide)
+                record = notes.record(f"{_LOG}{stream} {id_} {token}", str(number))
+                notes.seen([record], transactions.write([record]))
             finally:
                 transactions.drop()
-            noted = _noted(notes.fresh().get(name, ""))
-        if noted[0] != id_:
+            noted = numbers_of(notes.fresh(), stream)
+        if id_ not in noted:
             raise Unavailable(f"{self.name(stream)} is made anew just now: try again")
-        return noted[1]
+        return noted[id_]
 
     def streams(self) -> list[str]:
         """Every stream of the base, whoever made it."""
@@ -220,6 +214,10 @@ def _is_stream(name: str) -> bool:
     return True
 
 
-def _noted(text: str) -> tuple[str, int]:
-    id_, _, number = text.partition(" ")
-    return id_, int(number or 0)
+def numbers_of(notes: Mapping[str, str], stream: str) -> dict[str, int]:
+    """The number of each log that a stream ever was, by its topic's id, as the first who saw it has noted it."""
+    numbers: dict[str, int] = {}
+    for name, number in notes.items():  # in the order in which they were written
+        if name.startswith(f"{_LOG}{stream} "):
+            numbers.setdefault(name.split(" ")[1], int(number))
+    return numbers
