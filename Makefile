@@ -39,7 +39,7 @@ faults: ## kill, freeze, cut and fill everything for some minutes, with new seed
 	@scripts/faults
 
 bench: ## measure (ONLY=start,live for some) and write bench/out/latest.json
-	@scripts/setup test
+	@scripts/setup bench
 	@$(bin)/python -m bench $(if $(ONLY),--only $(ONLY))
 
 selftest: ## boot the whole in a temporary folder and walk every journey; the last line is JSON
