@@ -91,3 +91,10 @@ def test_a_service_that_imports_another_is_refused(tmp_path: Path) -> None:
     done = lint(tmp_path)
     assert done.returncode == 1
     assert "artery.gateway.short_cut -> artery.ingest.stamp" in done.stdout
+
+
+def test_a_look_at_the_log_loads_neither_the_lake_nor_a_server() -> None:
+    heavy = "{'pyarrow', 'pyiceberg', 'pyspark', 'starlette', 'redis', 'confluent_kafka', 'zmq'}"
+    code = f"import sys, artery.cli.main, artery.cli.bus_lines, artery.app.bus_view; print({heavy} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"

@@ -1,19 +1,17 @@
 """When a log is moved, what the pipeline keeps of its positions moves too: the candles' book, and the lake's place."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
+from artery.app.bus_copy import Carry
 from artery.app.bus_moved import Moved
 from artery.app.wiring import opened_store
 from artery.lake.reads import Lake
 from artery.pipeline import saved
 from artery.pipeline.saved import LAKE_KEY, Saved
 from artery.settings import Settings
-
-Carry = Callable[[int, int, Mapping[str, Moved]], Awaitable[bool]]
-"""Is told the ids of the old and the new log and what was moved; whether there was something to carry."""
 
 
 def carrier(settings: Settings) -> Carry:

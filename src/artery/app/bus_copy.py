@@ -1,11 +1,10 @@
 """Move a log to another place: its entries in order, its groups at their positions, its epochs."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from artery.app.bus_carry import Carry
 from artery.app.bus_moved import Moved
 from artery.bus.base import DEAD, START, Bus, Entry, GroupState, StreamState, place
 from artery.bus.log_id import WRITER as LOG
@@ -18,6 +17,8 @@ TRADE = "trade"
 
 Tell = Callable[[str, int, int], None]
 """Is told a stream, how many of its entries are copied, and of how many."""
+Carry = Callable[[int, int, Mapping[str, Moved]], Awaitable[bool]]
+"""Is told the ids of the old and the new log and what was moved; whether there was something to carry."""
 
 
 class CopiedGroup(msgspec.Struct, frozen=True):
