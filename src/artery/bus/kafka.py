@@ -10,12 +10,13 @@ from artery.bus.kafka_entries import ENTRY_MAX_BYTES, fields_of, records_of
 from artery.bus.kafka_group import state_of
 from artery.bus.kafka_groups import KafkaGroups
 from artery.bus.kafka_index import Index
-from artery.bus.kafka_notes import Notes, Record, Transactions
+from artery.bus.kafka_notes import Notes
 from artery.bus.kafka_server import CALL_S
 from artery.bus.kafka_state import Held
 from artery.bus.kafka_streams import FIRST_S
 from artery.bus.kafka_thread import Lane
 from artery.bus.kafka_topics import Topic, Topics, place_in
+from artery.bus.kafka_transactions import Record, Transactions
 from artery.bus.kafka_writer import EPOCH, now_ms
 from artery.bus.letters import again, entry_in, stream_of
 from artery.bus.sqlite_schema import check_name
@@ -47,7 +48,7 @@ class KafkaBus(KafkaGroups):
     async def _index(self, topic: Topic) -> tuple[Index, int]:
         """Where this stream's entries are, up to its end now, and the oldest offset there is."""
         if self._counter is None:
-            cursor = Cursor(self._server)
+            cursor = Cursor(self._server, self._heights)
             self._counter = Lane(self._server, "artery-kafka-count"), cursor
             self._counter[0].finally_(cursor.close)
         lane, cursor = self._counter

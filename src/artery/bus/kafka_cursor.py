@@ -1,17 +1,20 @@
 """Read a topic of one partition from any place, by one thread."""
 
 import contextlib
-import itertools
+import threading
 import time
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 from artery.bus.kafka_server import CALL_S, MISSING, Server, is_one_of
 
 KEEP_FROM = 50
 """A read of at least so many goes on fetching ahead, for the next one."""
 BACK_MAX = 1_000_000
+SETTLE_S = 1.0
+"""How long a reader waits for what was written when it asked, and is not committed yet."""
+_TURN_S = 0.001
 _SETTINGS = {
     "group.id": "artery-reader",
     "enable.auto.commit": False,
@@ -57,11 +60,48 @@ class Missing(Exception):
     """There is no such topic, now."""
 
 
-class Cursor:
-    """Reads committed records. Where it stopped it goes on without a new request to the broker."""
+class Heights:
+    """How far topics reach, with what is not committed yet; for any thread."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self._lock = threading.Lock()
+        self._consumer: Any = None
+
+    def of(self, topic: str) -> int:
+        """The offset behind the newest record."""
+        with self._lock:
+            if self._consumer is None:
+                self._consumer = Consumer(self._server.config(**_SETTINGS | {"isolation.level": "read_uncommitted"}))
+            return _end_of(self._consumer, topic)
+
+    def close(self) -> None:
+        with self._lock:
+            consumer, self._consumer = self._consumer, None
+            if consumer is not None:
+                with contextlib.suppress(Exception):
+                    consumer.close()
+
+
+def _end_of(consumer: Any, topic: str) -> int:
+    """The offset behind the newest record that this consumer may see; a topic that it does not know has none."""
+    try:
+        [found] = consumer.offsets_for_times([TopicPartition(topic, 0, OFFSET_END)], timeout=CALL_S)
+    except KafkaException as error:
+        if is_one_of(error, MISSING):
+            return 0
+        raise
+    if found.error is not None and found.error.code() not in MISSING:
+        raise KafkaException(found.error)
+    return int(found.offset) if found.error is None else 0
+
+
+class Cursor:
+    """Reads committed records. Where it stopped it goes on without a new request to the broker."""
+
+    def __init__(self, server: Server, heights: "Heights | None" = None) -> None:
+        self._server = server
+        self._heights = heights or Heights(server)
         self._consumer: Any = None
         self._at: tuple[str, int] | None = None
         self.newest: dict[str, tuple[tuple[str, int, int], int]] = {}
@@ -78,7 +118,8 @@ class Cursor:
         rows: list[Row] = []
         deadline = time.monotonic() + CALL_S
         while len(rows) < limit:
-            if not self._take(rows, limit, deadline):
+            end = self._take(rows, limit, deadline)
+            if end >= 0 and not self._waited_for_more(topic, end):
                 consumer.unassign()
                 return rows
         if limit >= KEEP_FROM:
@@ -92,14 +133,15 @@ class Cursor:
         if self._at != (topic, start):
             return []
         messages = self._consumer.consume(limit, 0)
-        good = list(itertools.takewhile(lambda message: message.error() is None, messages))
-        rows = [row_of(message) for message in good]
+        rows = [
+            Row(message.offset(), message.value() or b"", message) for message in messages if message.error() is None
+        ]
         end = rows[-1].offset + 1 if rows else start
-        self._at = (topic, end) if len(good) == len(messages) else None
+        self._at = (topic, end) if len(rows) == len(messages) else None
         return rows
 
-    def _take(self, rows: list[Row], limit: int, deadline: float) -> bool:
-        """Take what has come, or wait for something; False where the topic ends."""
+    def _take(self, rows: list[Row], limit: int, deadline: float) -> int:
+        """Take what has come, or wait for something; the offset where the topic ends, if it does, else -1."""
         messages = self._consumer.consume(limit - len(rows), 0)
         if not messages:
             message = self._consumer.poll(max(0.0, deadline - time.monotonic()))
@@ -111,10 +153,25 @@ class Cursor:
             if error is None:
                 rows.append(row_of(message))
             elif error.code() == KafkaError._PARTITION_EOF:
-                return False
+                return int(message.offset())
             else:
                 self._raise(error)
-        return True
+        return -1
+
+    def _waited_for_more(self, topic: str, end: int) -> bool:
+        """Whether more has been committed by now, of what was written when we asked.
+
+        A writer hears that its transaction is committed a moment before readers can see it. Whoever looks after that
+        must see it; a writer that died in the middle is not waited for to its end.
+        """
+        high = self._heights.of(topic)
+        deadline = time.monotonic() + SETTLE_S
+        now = end
+        while now < high and time.monotonic() < deadline:
+            now = _end_of(self._consumer, topic)
+            if now < high:
+                time.sleep(_TURN_S)
+        return now > end
 
     def _raise(self, error: Any) -> None:
         self._consumer.unassign()
@@ -127,12 +184,13 @@ class Cursor:
     def ends(self, topic: str) -> tuple[int, int]:
         """The oldest offset that can be read, and the one behind the newest that is committed."""
         try:
-            return self._watermarks(topic)
+            low, end = self._watermarks(topic)
         except KafkaException as error:
             if not is_one_of(error, MISSING):
                 raise
-        self._look_again(topic)
-        return self._watermarks(topic)
+            self._look_again(topic)
+            low, end = self._watermarks(topic)
+        return self._watermarks(topic) if self._waited_for_more(topic, end) else (low, end)
 
     def _watermarks(self, topic: str) -> tuple[int, int]:
         low, high = self._open().get_watermark_offsets(TopicPartition(topic, 0), timeout=CALL_S)
@@ -185,12 +243,6 @@ class Cursor:
         if found.error is not None:
             raise KafkaException(found.error)
         return int(found.offset)
-
-    def wait_visible(self, topic: str, offset: int, within_s: float) -> None:
-        """Wait until readers can see what was committed; a transaction of others may hold them up, so not for ever."""
-        deadline = time.monotonic() + within_s
-        while self.ends(topic)[1] <= offset and time.monotonic() < deadline:
-            time.sleep(0.001)
 
     def _open(self) -> Any:
         if self._consumer is None:

@@ -1,13 +1,15 @@
 """Entries as Kafka's records: the fields as a JSON object, the key of their market; pure."""
 
+import functools
+import itertools
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from artery.bus.base import Entry
 from artery.bus.kafka_cursor import Row
-from artery.bus.kafka_notes import Record
 from artery.bus.kafka_topics import Topic
+from artery.bus.kafka_transactions import Record
 from artery.errors import BadInput
 
 APPEND_MAX = 20_000
@@ -19,10 +21,10 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(dict[str, str]).decode
 
 
-def key_of(fields: Mapping[str, str]) -> bytes | None:
-    """`provider|coin`: the broker keeps entries of one market together if a stream is ever split."""
-    coin = fields.get("coin")
-    return f"{fields.get('provider', 'external')}|{coin}".encode() if coin is not None else None
+@functools.lru_cache(maxsize=10_000)
+def key_of(provider: str | None, coin: str | None) -> bytes | None:
+    """`provider|coin`: a broker keeps entries of one market together, if their stream is ever split."""
+    return None if coin is None else f"{provider or 'external'}|{coin}".encode()
 
 
 def records_of(
@@ -36,9 +38,11 @@ def records_of(
         raise BadInput(f"an append has at most {APPEND_MAX} entries, not {len(entries)}: split it")
     rows = [entry if type(entry) is dict else dict(entry) for entry in entries]
     try:
-        for row in rows:
-            "".join(row.values())  # the quickest way to find a value that is not a string
-        records = [Record(topic, key_of(row), _encode(row), ms) for row, ms in zip(rows, times, strict=True)]
+        "".join(itertools.chain.from_iterable(row.values() for row in rows))  # finds what is not a string
+        records = [
+            Record(topic, key_of(row.get("provider"), row.get("coin")), _encode(row), ms)
+            for row, ms in zip(rows, times, strict=True)
+        ]
     except (TypeError, ValueError) as error:
         raise BadInput(f"an entry maps text to text ({error})") from error
     if not all(rows):
@@ -65,7 +69,10 @@ def fields_of(value: bytes) -> dict[str, str]:
 def entries_of(topic: Topic, rows: Sequence[Row], tries: int = 0) -> list[Entry]:
     """Records as entries."""
     log = topic.log
-    return [Entry(f"{log}-{row.offset + 1}", fields_of(row.value), tries) for row in rows]
+    try:
+        return [Entry(f"{log}-{row.offset + 1}", _decode(row.value), tries) for row in rows]
+    except msgspec.DecodeError:  # one of a foreign producer's is among them
+        return [Entry(f"{log}-{row.offset + 1}", fields_of(row.value), tries) for row in rows]
 
 
 def entry_of(topic: Topic, offset: int, row: Row | None, tries: int) -> Entry:

@@ -4,14 +4,14 @@ import threading
 from collections.abc import Callable, Sequence
 
 from artery.bus.base import Entry, GroupState
-from artery.bus.kafka_cursor import KEEP_FROM, Cursor, Missing, OutOfRange, Row
+from artery.bus.kafka_cursor import KEEP_FROM, Cursor, Heights, Missing, OutOfRange
 from artery.bus.kafka_entries import entries_of, entry_of
 from artery.bus.kafka_member import Member
-from artery.bus.kafka_notes import VISIBLE_S, Record, Transactions
 from artery.bus.kafka_server import Server
 from artery.bus.kafka_state import Held
 from artery.bus.kafka_thread import Lane
 from artery.bus.kafka_topics import Topic
+from artery.bus.kafka_transactions import Record, Transactions
 from artery.bus.kafka_writer import now_ms
 from artery.bus.runs import Run, ranges
 from artery.errors import PositionLost
@@ -24,18 +24,18 @@ SOON_S = 0.005
 class Reading:
     """What the group's thread does. Nothing is given and nothing acked unless the broker lets this process have it."""
 
-    def __init__(self, server: Server, topic: Topic, group: str, id_: str) -> None:
+    def __init__(self, server: Server, heights: Heights, topic: Topic, group: str, id_: str) -> None:
         self._group = group
         self.topic_id = topic.id
         self._member = Member(server, topic.name, id_)
         self._lock = self._member.lock
-        self._new, self._old = Cursor(server), Cursor(server)
+        self._new, self._old = Cursor(server, heights), Cursor(server, heights)
         self._letters = Transactions(server, f"{id_}.dead")
         self._unsaid = False
         """Something was given out that the broker does not know of yet."""
         self._proven: Held | None = None
         """Whose first entries are given and committed. Whoever dies of them is not given them as new ones for ever."""
-        self._ready: tuple[Held | None, list[Row], list[Entry]] = None, [], []
+        self._ready: tuple[Held | None, list[int], list[Entry]] = None, [], []
         """What follows what was given last, read while the broker was busy with an ack."""
         self._page = 0
         """How many were asked for last."""
@@ -117,12 +117,12 @@ class Reading:
     def read_ready(self, topic: Topic, consumer: str, limit: int) -> list[Entry]:
         """What can be given without any wait, in any thread: a whole page, or nothing."""
         with self._lock:
-            held, rows, entries = self._ready
+            held, offsets, entries = self._ready
             sure = held is not None and held is self._member.held and held is self._proven and held.log == topic.log
-            if held is None or not sure or len(rows) < limit or limit < KEEP_FROM:
+            if held is None or not sure or len(offsets) < limit or limit < KEEP_FROM:
                 return []
-            self._ready = held, rows[limit:], entries[limit:]
-            held.give([row.offset for row in rows[:limit]], consumer, now_ms())
+            self._ready = held, offsets[limit:], entries[limit:]
+            held.give(offsets[:limit], consumer, now_ms())
         self._unsaid, self.lane.idle_s = True, SOON_S
         return entries[:limit]
 
@@ -134,28 +134,28 @@ class Reading:
         self._page = limit
         try:
             with self._fetching:
-                rows, entries = self._rows(topic, held, limit)
+                offsets, entries = self._next(topic, held, limit)
         except OutOfRange:
             return self._out_of_range(topic, held)
         except Missing:
             return [], held.last
-        if rows:
+        if offsets:
             with self._lock:
-                held.give([row.offset for row in rows], consumer, now_ms())
+                held.give(offsets, consumer, now_ms())
             self._given(held)
         return entries, held.last
 
-    def _rows(self, topic: Topic, held: Held, limit: int) -> tuple[list[Row], list[Entry]]:
+    def _next(self, topic: Topic, held: Held, limit: int) -> tuple[list[int], list[Entry]]:
         """What follows, with what was read before first."""
-        (whose, rows, entries), self._ready = self._ready, (None, [], [])
-        if whose is not held or not rows:
-            rows = self._new.read(topic.name, held.last, limit)
-            return rows, entries_of(topic, rows, 1)
-        if len(rows) < limit:
-            more = self._new.read(topic.name, rows[-1].offset + 1, limit - len(rows))
-            return rows + more, entries + entries_of(topic, more, 1)
-        self._ready = held, rows[limit:], entries[limit:]
-        return rows[:limit], entries[:limit]
+        (whose, offsets, entries), self._ready = self._ready, (None, [], [])
+        if whose is not held:
+            offsets, entries = [], []
+        if len(offsets) < limit:
+            start = offsets[-1] + 1 if offsets else held.last
+            rows = self._new.read(topic.name, start, limit - len(offsets))
+            return offsets + [row.offset for row in rows], entries + entries_of(topic, rows, 1)
+        self._ready = held, offsets[limit:], entries[limit:]
+        return offsets[:limit], entries[:limit]
 
     def _read_ahead(self, topic: Topic, held: Held, last: int) -> None:
         """Have the next page ready, if that takes no wait and nobody was quicker."""
@@ -163,10 +163,10 @@ class Reading:
             if self._ready[1] or held.last != last:
                 return
             rows = self._new.read_here(topic.name, last, self._page)
-            entries = entries_of(topic, rows, 1)
+            offsets, entries = [row.offset for row in rows], entries_of(topic, rows, 1)
             with self._lock:
                 if held.last == last and self._member.held is held:
-                    self._ready = held, rows, entries
+                    self._ready = held, offsets, entries
 
     def _out_of_range(self, topic: Topic, held: Held) -> tuple[list[Entry], int]:
         """Say a loss, once; of a log that has lost its end, everything that is there is given again."""
@@ -231,7 +231,7 @@ class Reading:
         self._say()
         return True
 
-    def dead_letter(self, topic: Topic, dead: str, id_: str, letter: Record) -> None:
+    def dead_letter(self, topic: Topic, id_: str, letter: Record) -> None:
         """Write the letter and ack its entry in one transaction; nothing if it is not pending in this process."""
         held = self._mine(topic)
         if held is None:
@@ -241,11 +241,10 @@ class Reading:
         if not pending:
             return
         try:
-            placed = self._letters.write([letter], self._member.place(), self._member.metadata())
+            self._letters.write([letter], self._member.place(), self._member.metadata())
         except BaseException:
             self._member.doubt()
             raise
-        self._old.wait_visible(dead, placed[0], VISIBLE_S)
 
 
 def state_of(topic: Topic, group: str, held: Held, lag: int) -> GroupState:

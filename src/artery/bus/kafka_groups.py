@@ -106,7 +106,9 @@ class KafkaGroups(KafkaStreams):
                 known = None
             topic = await self._exists(stream, group)
             if known is None:
-                known = self._readings[stream, group] = Reading(self._server, topic, group, self._id(topic, group))
+                known = self._readings[stream, group] = Reading(
+                    self._server, self._heights, topic, group, self._id(topic, group)
+                )
             return topic, known
 
     async def _exists(self, stream: str, group: str) -> Topic:
@@ -172,8 +174,7 @@ class KafkaGroups(KafkaStreams):
         def undo(topic: Topic, reading: Reading, result: tuple[list[Entry], int, Topic]) -> None:
             reading.unheard(topic, result[0])
 
-        topic, reading = await self._reading(stream, group)
-        if ready := reading.read_ready(topic, consumer, limit):
+        if ready := self._read_ready(stream, group, consumer, limit):
             return ready
         while True:
             entries, last, topic = await self._do(stream, group, work, undo)
@@ -184,6 +185,13 @@ class KafkaGroups(KafkaStreams):
                 await asyncio.sleep(min(left_s, TAKEN_S))
             else:
                 await self._news(stream, topic.after(last), min(left_s, WAIT_S))
+
+    def _read_ready(self, stream: str, group: str, consumer: str, limit: int) -> list[Entry]:
+        """A page that was read ahead, if there is one."""
+        topic, reading = self._topics.known(stream), self._readings.get((stream, group))
+        if topic is None or reading is None or reading.topic_id != topic.id:
+            return []
+        return reading.read_ready(topic, consumer, limit)
 
     async def ack(self, stream: str, group: str, ids: Sequence[str]) -> int:
         return await self._do(stream, group, lambda topic, reading: reading.ack(topic, ids))
@@ -213,7 +221,7 @@ class KafkaGroups(KafkaStreams):
         dead = await self._made(DEAD)
         [record] = records_of(dead.name, [letter], [now_ms()], 2 * ENTRY_MAX_BYTES)
         topic, reading = await self._reading(stream, group)
-        await reading.lane.call(lambda: reading.dead_letter(topic, dead.name, entry.id, record), within_s=FIRST_S)
+        await reading.lane.call(lambda: reading.dead_letter(topic, entry.id, record), within_s=FIRST_S)
 
     async def _held(self, topic: Topic, group: str) -> Held | None:
         """A group as it is: as this process knows it, if it has the group, else as the broker does."""
@@ -228,6 +236,8 @@ class KafkaGroups(KafkaStreams):
 
         def work(topics: Topics) -> list[str]:
             listed = topics.admin.list_consumer_groups(request_timeout=CALL_S).result(CALL_S)
+            if listed.errors:
+                raise listed.errors[0]
             return [one.group_id for one in listed.valid]
 
         return sorted(id_.removesuffix(suffix) for id_ in await self._ask(work) if id_.endswith(suffix))

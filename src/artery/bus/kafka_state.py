@@ -134,13 +134,13 @@ def _written(log: int, last: int, runs: Sequence[Run], coarse: bool) -> str:
         numbers += (run.first - at, run.last - run.first, names.index(run.consumer), run.tries, run.given_ms - ms)
         at, ms = run.last, run.given_ms
     packed = _encode((_VERSION, log, last, int(coarse), names, numbers))
-    return base64.b85encode(packed if len(packed) < _SMALL else zlib.compress(packed, 6)).decode()
+    return base64.b64encode(packed if len(packed) < _SMALL else zlib.compress(packed, 6)).decode()
 
 
 def read_image(text: str) -> Held | None:
     """What an image says; None if it is none of ours."""
     try:
-        packed = base64.b85decode(text)
+        packed = base64.b64decode(text, validate=True)
         packed = zlib.decompress(packed) if packed[:1] == _ZLIB else packed
         version, log, last, coarse, names, numbers = _decode(packed)
         if version != _VERSION:

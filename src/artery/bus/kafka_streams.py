@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import TypeVar
 
 from artery.bus.base import START, Entry
-from artery.bus.kafka_cursor import Cursor, Missing, OutOfRange, Row
+from artery.bus.kafka_cursor import Cursor, Heights, Missing, OutOfRange, Row
 from artery.bus.kafka_entries import READ_MAX, entries_of, records_of
-from artery.bus.kafka_notes import Record
 from artery.bus.kafka_server import ANSWER_S, server_of
 from artery.bus.kafka_tail import Tail
 from artery.bus.kafka_thread import Lane
 from artery.bus.kafka_topics import Topic, Topics, place_in
+from artery.bus.kafka_transactions import Record
 from artery.bus.kafka_writer import Writer, now_ms
 from artery.errors import BadInput, PositionLost, TooMuch, Unavailable
 from artery.telemetry import logger
@@ -37,7 +37,8 @@ class KafkaStreams:
     def __init__(self, url: str, base: str = "md_stream") -> None:
         self._server = server_of(url, "ART_BUS_URL")
         self._base = base
-        self._topics = Topics(self._server, base)
+        self._heights = Heights(self._server)
+        self._topics = Topics(self._server, base, self._heights)
         self._lane_of_topics: Lane | None = None
         self._reads: dict[str, tuple[Lane, Cursor]] = {}
         self._writers: dict[str, Writer] = {}
@@ -76,7 +77,7 @@ class KafkaStreams:
             raise
 
     def _new_read(self, stream: str) -> tuple[Lane, Cursor]:
-        cursor = Cursor(self._server)
+        cursor = Cursor(self._server, self._heights)
         lane = Lane(self._server, "artery-kafka-read")
         lane.finally_(cursor.close)
         self._reads[stream] = lane, cursor
@@ -85,7 +86,7 @@ class KafkaStreams:
     def _writer(self, name: str) -> Writer:
         if name not in self._writers:
             id_ = f"{self._base}.writer.{name}" if name else self._own
-            self._writers[name] = Writer(self._server, id_, name, self._topics.notes.topic)
+            self._writers[name] = Writer(self._server, id_, name, self._topics.notes.topic, self._heights)
         return self._writers[name]
 
     async def append(
@@ -107,7 +108,7 @@ class KafkaStreams:
             return []
         topic = await self._made(stream)
         offsets = await self._writer(writer).append(records, epoch)
-        return [topic.position(offset) for offset in offsets]
+        return [f"{topic.log}-{offset + 1}" for offset in offsets]
 
     async def _notes_made(self) -> None:
         if not self._topics.has_notes:
@@ -201,6 +202,7 @@ class KafkaStreams:
             lanes.append(self._lane_of_topics)
         closing = [lane.close() for lane in lanes] + [writer.close() for writer in self._writers.values()]
         await asyncio.gather(*closing)
+        self._heights.close()
 
 
 def nothing(name: str, after: str) -> list[Entry]:

@@ -9,9 +9,10 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from artery.bus.base import START
-from artery.bus.kafka_cursor import Cursor
-from artery.bus.kafka_notes import Notes, Transactions
+from artery.bus.kafka_cursor import Cursor, Heights
+from artery.bus.kafka_notes import Notes
 from artery.bus.kafka_server import CALL_S, MISSING, OLDEST, Server, is_one_of
+from artery.bus.kafka_transactions import Transactions
 from artery.bus.sqlite_schema import check_base, table_of
 from artery.errors import BadInput, CannotStart, Unavailable
 
@@ -82,11 +83,11 @@ def _is_number(text: str) -> bool:
 class Topics:
     """Finds and makes the topics of a base; used by one thread."""
 
-    def __init__(self, server: Server, base: str) -> None:
+    def __init__(self, server: Server, base: str, heights: Heights | None = None) -> None:
         self._server = server
         self._base = check_base(base)
         self._admin: Any = None
-        self._cursor = Cursor(server)
+        self._cursor = Cursor(server, heights)
         self.notes = Notes(server, f"{base}-notes", self._cursor)
         self._known: dict[str, tuple[Topic, float]] = {}
         self._notes_seen = float("-inf")
@@ -187,7 +188,7 @@ class Topics:
             transactions = Transactions(self._server, f"{self._base}.{token}")
             try:
                 record = notes.record(f"{_LOG}{stream} {id_} {token}", str(number))
-                notes.seen([record], transactions.write([record]))
+                transactions.write([record])
             finally:
                 transactions.drop()
             noted = numbers_of(notes.fresh(), stream)

@@ -1,16 +1,15 @@
 """One writer of a Kafka bus: what waits is written in one transaction, with its epoch checked."""
 
-import asyncio
 import time
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from confluent_kafka import KafkaException
 
-from artery.bus.kafka_cursor import Cursor
-from artery.bus.kafka_notes import FENCED_MAX, VISIBLE_S, Notes, Record, Transactions
+from artery.bus.kafka_cursor import Cursor, Heights
+from artery.bus.kafka_notes import FENCED_MAX, Notes
 from artery.bus.kafka_server import FENCED, Server, is_one_of
 from artery.bus.kafka_thread import Lane
+from artery.bus.kafka_transactions import Record, Transactions
 from artery.errors import Fenced, Unavailable
 
 GROUP_MAX = 64
@@ -18,10 +17,15 @@ GROUP_MAX = 64
 EPOCH = "epoch:"
 
 
-class _Append(NamedTuple):
-    records: Sequence[Record]
-    epoch: int
-    future: asyncio.Future[list[int]]
+class _Append:
+    """What one caller wants written, and what became of it."""
+
+    def __init__(self, records: Sequence[Record], epoch: int) -> None:
+        self.records, self.epoch = records, epoch
+        self.placed: list[int] | None = None
+        self.error: Exception | None = None
+        self.left = False
+        """Its caller does not wait any more."""
 
 
 class Writer:
@@ -32,10 +36,10 @@ class Writer:
     notes: if they name a higher epoch it must stop, else it opens anew and shuts the other one out.
     """
 
-    def __init__(self, server: Server, id_: str, name: str, notes: str) -> None:
+    def __init__(self, server: Server, id_: str, name: str, notes: str, heights: Heights) -> None:
         self._server, self._name = server, name
         self._transactions = Transactions(server, id_)
-        self._cursor = Cursor(server)
+        self._cursor = Cursor(server, heights)
         self._notes = Notes(server, notes, self._cursor)
         self._noted = 0
         self._waiting: list[_Append] = []
@@ -45,30 +49,39 @@ class Writer:
 
     async def append(self, records: Sequence[Record], epoch: int) -> list[int]:
         """Write all of the records or none; their offsets. `Fenced` if a higher epoch was noted under this name."""
-        future: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Append(records, epoch, future))
+        own = _Append(records, epoch)
+        self._waiting.append(own)
         try:
-            await self._lane.call(self._write_waiting)
-            return await future
-        finally:
-            future.cancel()  # so that what nobody waits for any more is not written later
+            return await self._lane.call(lambda: self._outcome(own))
+        except BaseException:
+            own.left = True  # so that what nobody waits for any more is not written later
+            raise
 
     async def close(self) -> None:
         await self._lane.close()
 
+    def _outcome(self, own: _Append) -> list[int]:
+        """Write it, with all others that wait, unless it went with one of those."""
+        while own.placed is None and own.error is None and not own.left:
+            self._write_waiting()
+        if own.placed is None:
+            raise own.error or Unavailable(f"{self._server.name} did not take the entries: try again")
+        return own.placed
+
     def _write_waiting(self) -> None:
-        """Write what waits, up to a group; the jobs of those that went with it find nothing left to do."""
-        waiting, self._waiting = self._waiting[:GROUP_MAX], self._waiting[GROUP_MAX:]
-        waiting = [one for one in waiting if not one.future.cancelled()]
+        """Write what waits, up to a group."""
+        group, self._waiting[:GROUP_MAX] = self._waiting[:GROUP_MAX], []
+        waiting = [one for one in group if not one.left]
         for epoch in sorted({one.epoch for one in waiting}, reverse=True):
             part = [one for one in waiting if one.epoch == epoch]
             try:
-                placed = iter(self._write([record for one in part for record in one.records], epoch))
-                for one in part:
-                    _settle(one.future, [next(placed) for _ in one.records], None)
+                placed = self._write([record for one in part for record in one.records], epoch)
             except Exception as error:
                 for one in part:
-                    _settle(one.future, [], self._server.translate(error))
+                    one.error = error
+                continue
+            for one in part:
+                one.placed, placed = placed[: len(one.records)], placed[len(one.records) :]
 
     def _write(self, records: list[Record], epoch: int) -> list[int]:
         for _ in range(FENCED_MAX):
@@ -109,25 +122,7 @@ class Writer:
             return []
         placed = self._transactions.write(written)
         self._noted = max(self._noted, epoch) if self._name else 0
-        last = {record.topic: offset for record, offset in zip(written, placed, strict=True)}
-        for topic, offset in last.items():
-            self._cursor.wait_visible(topic, offset, VISIBLE_S)
         return placed[: len(records)]
-
-
-def _settle(future: asyncio.Future[list[int]], result: list[int], error: Exception | None) -> None:
-    def tell() -> None:
-        if future.done():
-            return
-        if error is None:
-            future.set_result(result)
-        else:
-            future.set_exception(error)
-
-    try:
-        future.get_loop().call_soon_threadsafe(tell)
-    except RuntimeError:  # that loop has ended, and its caller with it
-        return
 
 
 def now_ms() -> int:
