@@ -155,7 +155,7 @@ async def growth(parts: Parts, stack: AsyncExitStack) -> list[Row]:
         costs[count] = []
     for number in range(ROUNDS):
         for count, target, load in ready if number % 2 else reversed(ready):
-            costs[count].append(await cost_s(target, load, count, 10_000 if count == FEW else 200))
+            costs[count].append(await cost_s(target, load, count, 2_000 if count == FEW else 200))
     return [row("gateway.growth", statistics.median(costs[MANY]) / statistics.median(costs[FEW]), "times", "<= 1.2")]
 
 
