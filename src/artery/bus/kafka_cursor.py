@@ -99,9 +99,9 @@ def _end_of(consumer: Any, topic: str) -> int:
 class Cursor:
     """Reads committed records. Where it stopped it goes on without a new request to the broker."""
 
-    def __init__(self, server: Server, heights: "Heights | None" = None) -> None:
+    def __init__(self, server: Server, heights: Heights | None = None) -> None:
         self._server = server
-        self._heights = heights or Heights(server)
+        self._heights, self._shared = heights or Heights(server), heights is not None
         self._consumer: Any = None
         self._at: tuple[str, int] | None = None
         self.newest: dict[str, tuple[tuple[str, int, int], int]] = {}
@@ -133,9 +133,7 @@ class Cursor:
         if self._at != (topic, start):
             return []
         messages = self._consumer.consume(limit, 0)
-        rows = [
-            Row(message.offset(), message.value() or b"", message) for message in messages if message.error() is None
-        ]
+        rows = [row_of(message) for message in messages if message.error() is None]
         end = rows[-1].offset + 1 if rows else start
         self._at = (topic, end) if len(rows) == len(messages) else None
         return rows
@@ -254,3 +252,5 @@ class Cursor:
         if consumer is not None:
             with contextlib.suppress(Exception):
                 consumer.close()
+        if not self._shared:
+            self._heights.close()

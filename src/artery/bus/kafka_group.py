@@ -31,6 +31,8 @@ class Reading:
         self._lock = self._member.lock
         self._new, self._old = Cursor(server, heights), Cursor(server, heights)
         self._letters = Transactions(server, f"{id_}.dead")
+        self._doubt = False
+        """It is not known whether the last letter was written."""
         self._unsaid = False
         """Something was given out that the broker does not know of yet."""
         self._proven: Held | None = None
@@ -86,6 +88,9 @@ class Reading:
 
     def _mine(self, topic: Topic) -> Held | None:
         """The group's state, if this process has or gets it; told once if the log is not the one it was."""
+        if self._doubt:
+            self._letters.open()  # which ends the transaction of which nobody has heard
+            self._doubt = False
         held = self._member.join()
         if held is None:
             return None
@@ -243,7 +248,8 @@ class Reading:
         try:
             self._letters.write([letter], self._member.place(), self._member.metadata())
         except BaseException:
-            self._member.doubt()
+            self._doubt = True
+            self._member.forget()
             raise
 
 

@@ -124,7 +124,7 @@ class Member:
                 raise self._lost()
             return TopicPartition(self._topic, 0, held.offset, metadata=held.image())
 
-    def doubt(self) -> None:
+    def forget(self) -> None:
         """It is not known what the broker keeps for the group: ask it before anything else."""
         self.held = None
 

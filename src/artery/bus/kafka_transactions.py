@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 from artery.bus.kafka_server import CALL_S, FENCED, Server, is_one_of
 from artery.errors import Unavailable
 
-TOGETHER_MAX = 5_000
+TOGETHER_MAX = 2_000
 TOGETHER_MAX_BYTES = 500_000
 """Records that surely go into one batch of the driver's."""
 
