@@ -112,7 +112,13 @@ class RawKafka:
         admin = AdminClient({"bootstrap.servers": brokers})
         admin.create_topics([NewTopic(self._TOPIC, 1, 1)])[self._TOPIC].result(self._WAIT_S)
         self._producer = Producer(
-            {"bootstrap.servers": brokers, "transactional.id": "raw", "linger.ms": 20, "compression.type": "lz4"}
+            {
+                "bootstrap.servers": brokers,
+                "transactional.id": "raw",
+                "linger.ms": 20,
+                "compression.type": "lz4",
+                "log_level": 0,
+            }
         )
         self._producer.init_transactions(self._WAIT_S)
         self._consumer = Consumer(
