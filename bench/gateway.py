@@ -47,7 +47,7 @@ async def flood(load: Program, target: Target, connections: int, seconds: float)
 
 async def counted(load: Program) -> int:
     await load.say("count")
-    return int((await load.hear("got"))[0])
+    return int((await load.hear("counted"))[0])
 
 
 async def until_all(load: Program, wanted: int, every_s: float = 0.02) -> None:

@@ -4,7 +4,7 @@
  *       KIND is `frames` (one event a frame) or `nats` (NATS's protocol inside the frames).
  *       Client i sends line i of FILE (lines are used in turns) once it is connected.
  *       Says `open SECONDS` once each has been answered, then `got DELIVERIES NANOSECONDS` every STEP deliveries.
- *       On its input: `count` says `got`; `mark` takes latencies from now on, until `report` says
+ *       On its input: `count` says `counted`; `mark` takes latencies from now on, until `report` says
  *       `latency P50_US P99_US MAX_US COUNT`; `churn SECONDS` sends the lines of FILE2 and FILE in turns, each client waiting for its answer, and says
  *       `churned FRAMES SECONDS REFUSED`; `quit` ends it.
  *   load publish PORT SUBJECT FILE
@@ -53,8 +53,8 @@ static uint64_t now_ns(void) {
     return (uint64_t)at.tv_sec * 1000000000u + (uint64_t)at.tv_nsec;
 }
 
-static void say_got(void) {
-    printf("got %llu %llu\n", (unsigned long long)delivered, (unsigned long long)now_ns());
+static void say(const char *word) {
+    printf("%s %llu %llu\n", word, (unsigned long long)delivered, (unsigned long long)now_ns());
 }
 
 static int connected(int port) {
@@ -150,7 +150,7 @@ static void upgrade(struct client *client, int port, const char *path, const cha
 static void count_delivery(uint64_t n) {
     delivered += n;
     if (step && delivered >= next_say) {
-        say_got();
+        say("got");
         next_say = delivered - delivered % step + step;
     }
 }
@@ -322,7 +322,7 @@ static void command(int queue) {
         } else if (!strcmp(word, "report")) {
             report();
             timing = 0;
-        } else if (!strcmp(word, "count")) say_got();
+        } else if (!strcmp(word, "count")) say("counted");
         else if (sscanf(word, "churn %lf", &seconds) == 1) churn(queue, seconds);
         else if (!strcmp(word, "quit")) exit(0);
     }
