@@ -4,20 +4,15 @@ import atexit
 import contextlib
 import itertools
 import os
-import secrets
-import shutil
-import signal
 import socket
 import subprocess
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from tests.servers import TRIES, free_port
+from tests.servers import TRIES, Server, free_port
 
 ROOT = Path(__file__).parents[1]
 JARS = ROOT / ".cache" / "jars" / "broker"
@@ -25,15 +20,16 @@ WAIT_S = 60.0
 _CLUSTER = "artery-test-broker-000"
 
 
-class KafkaServer:
+class KafkaServer(Server):
     """A broker that syncs nothing but loses nothing when it is killed; it can be killed, frozen, restarted, emptied."""
 
+    kept = "data"
+
     def __init__(self, folder: Path | None = None, **settings: str) -> None:
-        self._folder = folder or Path(tempfile.gettempdir()) / f"artery-kafka-{secrets.token_hex(8)}"
+        super().__init__(folder)
         self._settings = settings
-        self._process: subprocess.Popen[bytes] | None = None
         self._bases = itertools.count(1)
-        self.port = self._controller_port = 0
+        self._controller_port = 0
 
     @property
     def url(self) -> str:
@@ -104,33 +100,6 @@ class KafkaServer:
                     return True
         self.kill()
         return False
-
-    def kill(self) -> None:
-        """As a crash would: without a word, and waited for."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait(WAIT_S)
-
-    def forget(self) -> None:
-        """Remove what it kept, so that it starts empty."""
-        assert self._process is None
-        shutil.rmtree(self._folder / "data", ignore_errors=True)
-
-    def end(self) -> None:
-        """Stop it for good, and leave nothing behind."""
-        self.kill()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    @contextlib.contextmanager
-    def frozen(self) -> Iterator[None]:
-        """It lives, and its port is open, but it does nothing."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            self._process.send_signal(signal.SIGCONT)
 
 
 BROKER = KafkaServer()

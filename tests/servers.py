@@ -32,15 +32,54 @@ def free_port() -> int:
         return port
 
 
-class RedisServer:
+class Server:
+    """A server in a process and a folder of its own; it can be killed, frozen, emptied and ended."""
+
+    kept: str
+    """The folder, within its own, of what it keeps."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder or Path(tempfile.gettempdir()) / f"artery-server-{secrets.token_hex(8)}"
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = 0
+
+    def kill(self) -> None:
+        """As a crash would: without a word, and waited for."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait(WAIT_S)
+
+    def forget(self) -> None:
+        """Remove what it kept, so that it starts empty."""
+        assert self._process is None
+        shutil.rmtree(self._folder / self.kept, ignore_errors=True)
+
+    def end(self) -> None:
+        """Stop it for good, and leave nothing behind."""
+        self.kill()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """It lives, and its port is open, but it does nothing."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
+
+class RedisServer(Server):
     """A `redis-server` with its append-only file on; it can be killed, frozen, restarted and emptied."""
 
+    kept = "appendonlydir"
+
     def __init__(self, folder: Path | None = None, *options: str) -> None:
-        self._folder = folder or Path(tempfile.gettempdir()) / f"artery-redis-{secrets.token_hex(8)}"
+        super().__init__(folder)
         self._options = options
-        self._process: subprocess.Popen[bytes] | None = None
         self._databases = itertools.count()
-        self.port = 0
 
     @property
     def url(self) -> str:
@@ -87,30 +126,3 @@ class RedisServer:
             time.sleep(0.01)
         self.kill()
         return False
-
-    def kill(self) -> None:
-        """As a crash would: without a word, and waited for."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait(WAIT_S)
-
-    def forget(self) -> None:
-        """Remove what it kept, so that it starts empty."""
-        assert self._process is None
-        shutil.rmtree(self._folder / "appendonlydir", ignore_errors=True)
-
-    def end(self) -> None:
-        """Stop it for good, and leave nothing behind."""
-        self.kill()
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    @contextlib.contextmanager
-    def frozen(self) -> Iterator[None]:
-        """It lives, and its port is open, but it does nothing."""
-        assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            self._process.send_signal(signal.SIGCONT)
