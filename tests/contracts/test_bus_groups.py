@@ -33,6 +33,24 @@ async def test_a_group_is_given_each_entry_once_whoever_asks(bus: Bus) -> None:
     assert {entry.tries for entries in given for entry in entries} == {1}
 
 
+async def test_what_follows_a_whole_page_is_given_whenever_it_came(bus_kit: BusKit) -> None:
+    """A driver that fetches ahead meets the end first, then what was appended since: both may wait when it is asked."""
+    bus, writer = bus_kit.open(), bus_kit.open()
+    await filled(bus, 50)
+    for after in range(50, 1_050, 100):
+        page = await bus.read_new("trade", G, "a", limit=50)
+        assert await bus.ack("trade", G, ids(page)) == 50
+        await writer.read_back("trade", 1)
+        for first in (after, after + 10):
+            await writer.append("trade", [{"n": str(first + n)} for n in range(10)])
+            await writer.read_back("trade", 1)
+        page = await bus.read_new("trade", G, "a")
+        assert numbers(page) == list(range(after, after + 20))
+        await bus.ack("trade", G, ids(page))
+        await writer.append("trade", [{"n": str(after + n)} for n in range(20, 100)])
+        assert numbers(await bus.read_new("trade", G, "a", limit=30)) == list(range(after + 20, after + 50))
+
+
 async def test_groups_do_not_disturb_each_other(bus: Bus) -> None:
     positions = await filled(bus, 5)
     await bus.ensure_group("trade", "late", start=positions[2])

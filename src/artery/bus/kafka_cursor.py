@@ -118,7 +118,7 @@ class Cursor:
         rows: list[Row] = []
         deadline = time.monotonic() + CALL_S
         while len(rows) < limit:
-            end = self._take(rows, limit, deadline)
+            end = self._take_from(topic, start, rows, limit, deadline)
             if end >= 0 and not self._waited_for_more(topic, end):
                 consumer.unassign()
                 return rows
@@ -138,6 +138,19 @@ class Cursor:
         self._at = (topic, end) if len(rows) == len(messages) else None
         return rows
 
+    def _take_from(self, topic: str, start: int, rows: list[Row], limit: int, deadline: float) -> int:
+        """As below; begins anew where the driver said of an offset that is there that it is not.
+
+        It may say so of where it stood before, and a trim that was under way is over by now."""
+        try:
+            return self._take(rows, limit, deadline)
+        except OutOfRange:
+            at, (low, end) = rows[-1].offset + 1 if rows else start, self._watermarks(topic)
+            if not low <= at <= end or time.monotonic() > deadline:
+                raise
+            self._consumer.assign([TopicPartition(topic, 0, at)])
+            return -1
+
     def _take(self, rows: list[Row], limit: int, deadline: float) -> int:
         """Take what has come, or wait for something; the offset where the topic ends, if it does, else -1."""
         messages = self._consumer.consume(limit - len(rows), 0)
@@ -146,15 +159,17 @@ class Cursor:
             if message is None:
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
             messages = [message]
+        end = -1
         for message in messages:
             error = message.error()
             if error is None:
                 rows.append(row_of(message))
+                end = -1  # what had been the end was not, and more has come with the word of it
             elif error.code() == KafkaError._PARTITION_EOF:
-                return int(message.offset())
+                end = int(message.offset())
             else:
                 self._raise(error)
-        return -1
+        return end
 
     def _waited_for_more(self, topic: str, end: int) -> bool:
         """Whether more has been committed by now, of what was written when we asked.

@@ -56,7 +56,10 @@ class KafkaGroups(KafkaStreams):
                 answer = topics.admin.list_consumer_group_offsets(
                     [wanted], require_stable=True, request_timeout=CALL_S
                 )[id_].result(CALL_S)
-                held = read_image(answer.topic_partitions[0].metadata or "")
+                [part] = answer.topic_partitions
+                if part.error is not None:
+                    raise KafkaException(part.error)  # which is no word on whether there is such a group
+                held = read_image(part.metadata or "")
                 if held is not None:
                     found[group] = held
             return found

@@ -77,7 +77,7 @@ class Server(NamedTuple):
         said = code_of(error)
         if isinstance(error, BufferError):
             return TooMuch(f"{self.name} takes more time than there is room to wait in: send fewer at once")
-        if isinstance(error, TimeoutError) or (said is not None and said.code() in _AWAY):
+        if is_away(error):
             return self.silent() if self._listens() else self.unreachable()
         return error if said is None else self._meaning(said)
 
@@ -154,6 +154,11 @@ def code_of(error: Exception) -> Any:
 def is_one_of(error: Exception, codes: tuple[int, ...]) -> bool:
     said = code_of(error)
     return said is not None and said.code() in codes
+
+
+def is_away(error: Exception) -> bool:
+    """Whether this says that nobody answers."""
+    return isinstance(error, TimeoutError) or is_one_of(error, _AWAY)
 
 
 def server_of(url: str, setting: str) -> Server:

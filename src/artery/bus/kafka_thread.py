@@ -4,10 +4,11 @@ import asyncio
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from artery.bus.kafka_server import ANSWER_S, Server
+from artery.bus.kafka_server import ANSWER_S, Server, is_away
 from artery.errors import TooMuch, Unavailable
 
 JOBS_MAX = 10_000
@@ -20,13 +21,15 @@ class _Job(NamedTuple):
     run: Callable[[], Any]
     future: asyncio.Future[Any]
     unheard: Callable[[Any], None] | None
+    asked: float
 
 
 class Lane:
     """Runs jobs one after the other; when there are none, `idle` every `idle_s`.
 
     A caller waits for `ANSWER_S`, then is told that the server is silent; a job that nobody waits for any more is not
-    begun. One that was under way is finished, and `unheard` is given its result.
+    begun. One that was under way is finished, and `unheard` is given its result. Whoever waited while the server was
+    silent to another is told so with that one, and does not find it out for himself.
     """
 
     def __init__(self, server: Server, name: str, idle: Callable[[], None] | None = None, idle_s: float = 0.1) -> None:
@@ -34,6 +37,8 @@ class Lane:
         self._idle, self.idle_s = idle, idle_s
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._closed = False
+        self._silent = float("-inf")
+        """When the server was last found to be silent."""
         self._alive = True
         self._ended: list[asyncio.Future[None]] = []
         self._lock = threading.Lock()
@@ -54,7 +59,7 @@ class Lane:
         if self._jobs.qsize() >= JOBS_MAX:
             raise TooMuch(f"{JOBS_MAX} calls wait for {self._server.name} already: send fewer at once")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._jobs.put(_Job(run, future, unheard))
+        self._jobs.put(_Job(run, future, unheard, time.monotonic()))
         try:
             async with asyncio.timeout(within_s):
                 return await future
@@ -63,7 +68,7 @@ class Lane:
 
     def later(self, run: Callable[[], Any]) -> None:
         """Have a job done that nobody waits for; from any thread."""
-        self._jobs.put(_Job(run, _NOBODY, None))
+        self._jobs.put(_Job(run, _NOBODY, None, 0.0))
 
     async def close(self, within_s: float = ANSWER_S) -> None:
         """Finish what waits, then end the thread; one that is stuck in the driver is left behind."""
@@ -110,14 +115,21 @@ class Lane:
             return
         if job.future.cancelled():
             return
-        try:
-            result, error = job.run(), None
-        except Exception as raised:
-            result, error = None, self._server.translate(raised)
+        result, error = self._outcome(job)
         try:
             job.future.get_loop().call_soon_threadsafe(self._tell, job, result, error)
         except RuntimeError:  # that loop has ended, and its caller with it
             return
+
+    def _outcome(self, job: _Job) -> tuple[Any, Exception | None]:
+        if job.asked < self._silent:
+            return None, self._server.silent()
+        try:
+            return job.run(), None
+        except Exception as raised:
+            if is_away(raised):
+                self._silent = time.monotonic()
+            return None, self._server.translate(raised)
 
     def _tell(self, job: _Job, result: Any, error: Exception | None) -> None:
         if not job.future.done():

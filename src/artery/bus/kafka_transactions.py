@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+import warnings
 from collections import Counter
 from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
@@ -10,6 +11,9 @@ from confluent_kafka import KafkaException, Producer, TopicPartition
 
 from artery.bus.kafka_server import CALL_S, FENCED, Server, is_one_of
 from artery.errors import Unavailable
+
+# What it has under way is undone by the broker: that is why it is dropped, and nothing that people need be told.
+warnings.filterwarnings("ignore", "Producer abort_transaction failed during close", RuntimeWarning)
 
 TOGETHER_MAX = 2_000
 TOGETHER_MAX_BYTES = 500_000
@@ -89,8 +93,8 @@ class Transactions:
             producer.commit_transaction(max(0.1, deadline - time.monotonic()))
             producer.poll(0)
         except (KafkaException, BufferError) as error:
-            self.drop()
             failed = [sink.failed for sink in sinks.values() if sink.failed is not None]
+            self.drop()
             if failed and not is_one_of(error, FENCED):
                 raise KafkaException(failed[0]) from error
             raise
