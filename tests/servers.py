@@ -32,6 +32,23 @@ def free_port() -> int:
         return port
 
 
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Freeze a process, and wait until each of its threads stands still: until then some may still answer."""
+    process.send_signal(signal.SIGSTOP)
+    deadline = time.monotonic() + WAIT_S
+    while any(_runs(task) for task in Path(f"/proc/{process.pid}/task").iterdir()):
+        assert time.monotonic() < deadline, "a process does not stand still"
+        time.sleep(0.001)
+
+
+def _runs(task: Path) -> bool:
+    """Whether a thread is neither stopped nor ended."""
+    try:
+        return (task / "stat").read_text().rpartition(")")[2].split()[0] not in "TZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 class Server:
     """A server in a process and a folder of its own; it can be killed, frozen, emptied and ended."""
 
@@ -64,7 +81,7 @@ class Server:
     def frozen(self) -> Iterator[None]:
         """It lives, and its port is open, but it does nothing."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
+        stop(self._process)
         try:
             yield
         finally:

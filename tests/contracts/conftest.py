@@ -136,7 +136,6 @@ LOCKS: dict[str, Callable[[Path], LockKit]] = {"store": StoreLockKit, "redis": l
 def no_server_is_left_behind() -> Iterator[None]:
     yield
     SERVER.end()
-    BROKER.end()
 
 
 @pytest.fixture(params=BUSES)

@@ -34,7 +34,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def trial(request: pytest.FixtureRequest, seed: int) -> Trial:
     name = re.sub(r"\[.*", "", request.node.name).removeprefix("test_").replace("_", " ")
     params = request.node.callspec.params
-    backend = next((params[log] for log in ("log", "some_log", "server_log", "some_server_log") if log in params), "")
+    backend = next((params[log] for log in ("each_log", "log", "some_log", "server_log") if log in params), "")
     return Trial(request.node.nodeid, f"{name} ({backend})" if backend else name, seed)
 
 
@@ -53,12 +53,18 @@ def servers() -> Iterator[Servers]:
 
 
 def _log(name: str, servers: Servers, folder: Path) -> Log:
-    return Log(name, servers.url(name, folder), f"fault_{next(_bases)}", servers.server(name))
+    return servers.log(name, f"fault_{next(_bases)}", folder)
+
+
+@pytest.fixture(params=BACKENDS)
+def each_log(request: pytest.FixtureRequest, servers: Servers, tmp_path: Path) -> Log:
+    """A log with a base of its own, on each backend."""
+    return _log(request.param, servers, tmp_path)
 
 
 @pytest.fixture(params=BACKENDS if LONG else BACKENDS[:2])
 def log(request: pytest.FixtureRequest, servers: Servers, tmp_path: Path) -> Log:
-    """A log with a base of its own, on each backend; in short runs not on Kafka, which takes its time."""
+    """The same, in short runs not on Kafka, which takes its time."""
     return _log(request.param, servers, tmp_path)
 
 
@@ -71,12 +77,6 @@ def some_log(request: pytest.FixtureRequest, servers: Servers, tmp_path: Path) -
 @pytest.fixture(params=[name for name in BACKENDS if name != "sqlite"])
 def server_log(request: pytest.FixtureRequest, servers: Servers, tmp_path: Path) -> Log:
     """A log on each backend that has a server."""
-    return _log(request.param, servers, tmp_path)
-
-
-@pytest.fixture(params=BACKENDS[1:] if LONG else BACKENDS[1:2])
-def some_server_log(request: pytest.FixtureRequest, servers: Servers, tmp_path: Path) -> Log:
-    """The same, in short runs on the first of them alone."""
     return _log(request.param, servers, tmp_path)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from tests.faults.records import acked_count, seen_ids
+from tests.servers import stop
 
 ROOT = Path(__file__).parents[2]
 WAIT_S = 60.0
@@ -52,7 +53,7 @@ class Child:
         self._process.wait(WAIT_S)
 
     def freeze(self) -> None:
-        self._process.send_signal(signal.SIGSTOP)
+        stop(self._process)
 
     def resume(self) -> None:
         self._process.send_signal(signal.SIGCONT)

@@ -16,11 +16,11 @@ ONCE = True
 
 
 async def test_a_leader_that_is_frozen_killed_or_stopped_is_followed_and_its_fence_holds(
-    trial: Trial, log: Log, stage: Stage
+    trial: Trial, each_log: Log, stage: Stage
 ) -> None:
     ttl_s, pauses = trial.pick((2.0, "0.1 0.3"), (20.0, ""))
     bound_s = ttl_s + 5 + SLACK_S
-    async with scene(stage, log, ttl_s=ttl_s, pauses=pauses) as one:
+    async with scene(stage, each_log, ttl_s=ttl_s, pauses=pauses) as one:
         one.feed("one")
         await one.vouched(1)
         one.feed("two")
@@ -28,7 +28,7 @@ async def test_a_leader_that_is_frozen_killed_or_stopped_is_followed_and_its_fen
         with one.leader(epoch).frozen():
             # A process that is frozen in the midst of a transaction holds the lock of a SQLite file, of the log or of
             # the store, and so everybody up.
-            with contextlib.nullcontext() if one.live_url else contextlib.suppress(TimeoutError):
+            with contextlib.nullcontext() if one.shared_url else contextlib.suppress(TimeoutError):
                 await one.led_by_newer(epoch, bound_s)
             await asyncio.sleep(max(0.0, trial.pick(0.0, 40.0) - (time.monotonic() - began)))
         epoch = await one.led_by_newer(epoch)

@@ -47,15 +47,15 @@ async def test_a_killed_server_loses_nothing_that_it_acknowledged(trial: Trial, 
 
 
 async def test_calls_to_a_frozen_server_end_in_three_seconds_and_work_goes_on(
-    trial: Trial, some_server_log: Log, stage: Stage
+    trial: Trial, server_log: Log, stage: Stage
 ) -> None:
-    traffic = started(stage, some_server_log, trial)
-    assert some_server_log.server is not None
+    traffic = started(stage, server_log, trial)
+    assert server_log.server is not None
     await traffic.flows()
-    async with some_server_log.opened() as bus:
+    async with server_log.opened() as bus:
         await bus.head("trade")
         thaw = time.monotonic() + trial.pick(3.5, 20.0)
-        with some_server_log.server.frozen():
+        with server_log.server.frozen():
             waits = await asyncio.gather(
                 says_away(bus.append("book", [{"id": "unheard"}])),
                 says_away(bus.head("trade")),
@@ -68,17 +68,18 @@ async def test_calls_to_a_frozen_server_end_in_three_seconds_and_work_goes_on(
 
 
 async def test_readers_of_a_server_that_came_back_empty_are_told_and_go_on(
-    trial: Trial, redis_log: Log, stage: Stage
+    trial: Trial, server_log: Log, stage: Stage
 ) -> None:
-    traffic = started(stage, redis_log, trial)
+    traffic = started(stage, server_log, trial)
+    assert server_log.server is not None
     for _ in range(trial.pick(1, 3)):
         await traffic.flows(trial.dice.randint(20, 200))
         assert traffic.generator is not None
         with traffic.generator.frozen():
             await traffic.arrived()
-            redis_log.redis.kill()
-            redis_log.redis.forget()
-            redis_log.redis.start()
+            server_log.server.kill()
+            server_log.server.forget()
+            server_log.server.start()
         await traffic.flows()
     await traffic.settle()
     assert traffic.gaps("a") >= 1

@@ -47,15 +47,15 @@ class Scene:
         self._pauses = pauses
         self._http = httpx.AsyncClient(trust_env=False)
         self.bus: Bus = open_bus(log.url, log.base)
-        self.live_url = log.url if log.name == "redis" else ""
-        store = self.live_url or f"sqlite:///{self.folder}/store.db"
+        self.shared_url = log.shared_url()
+        store = self.shared_url or f"sqlite:///{self.folder}/store.db"
         self.store = open_store(store)
         self.environ = {
             "ART_DATA_DIR": str(self.folder),
             "ART_BUS_URL": log.url,
             "ART_BUS_BASE": log.base,
             "ART_STORE_URL": store,
-            "ART_LIVE_URL": self.live_url,
+            "ART_LIVE_URL": self.shared_url,
             "ART_INGEST_MARKETS": ",".join(COINS),
             "ART_INGEST_LOCK_TTL_S": str(ttl_s),
             "ART_INGEST_GRACE_S": str(GRACE_S),
