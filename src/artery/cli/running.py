@@ -97,7 +97,7 @@ def selftest(json: Json = False) -> None:
         show.err.print(f"{mark} {step.step:<42} {step.ms / 1000:7.1f} s  {step.error}".rstrip())
 
     if not json:
-        show.err.print("Artery starts in a temporary folder; this takes about two minutes.")
+        show.err.print("Artery starts in a temporary folder; this takes a minute or two.")
     steps = walk(settings_now(), os.environ, tell, show.progress)
     ok = all(step.ok for step in steps)
     if json:
