@@ -26,6 +26,9 @@ BATCH = 50
 """Events that ingest publishes at once, where there are many."""
 PACE_S = 0.001
 EPOCH = 1_730_000_000_000
+BULK = "BULK"
+"""The market whose events are large, for clients that do not read."""
+BULK_BYTES = 16 * 1024
 
 
 def event(coin: str, seq: int, at_ns: int) -> bytes:
@@ -48,6 +51,7 @@ class Publisher:
     def __init__(self, pubsub: PubSub, coins: list[str]) -> None:
         self._pubsub = pubsub
         self._next = self._messages(coins)
+        self._bulky = self._bulks()
         self.at_ns = 0
 
     def _messages(self, coins: list[str]) -> Iterator[Message]:
@@ -57,6 +61,13 @@ class Publisher:
                 position = f"{EPOCH}.{seq}.{EPOCH + seq}"
                 yield Message(channel, "TRADE", position, event(coin, seq, self.at_ns))
 
+    def _bulks(self) -> Iterator[Message]:
+        """In turns a snapshot, which may be replaced by its successor, and a trade, which may not."""
+        data = b'{"bulk":"%b"}' % (b"7" * BULK_BYTES)
+        for seq in itertools.count(1):
+            for series in ("BOOK_TOPN", "TRADE"):
+                yield Message(f"artery:stream:sim:{BULK}", series, f"{EPOCH}.{seq}.{EPOCH + seq}", data)
+
     async def burst(self, count: int) -> None:
         """So many at once, in batches."""
         self.at_ns = 0
@@ -64,17 +75,18 @@ class Publisher:
             await self._pubsub.publish(list(itertools.islice(self._next, min(BATCH, count - at))))
             await asyncio.sleep(0)
 
-    async def pace(self, per_s: float, seconds: float) -> None:
-        """So many a second, evenly, each with its time."""
-        began, done = time.perf_counter(), 0
-        while (passed := time.perf_counter() - began) < seconds:
-            due = int(passed * per_s) - done
-            if due > 0:
-                self.at_ns = time.monotonic_ns()
-                await self._pubsub.publish(list(itertools.islice(self._next, due)))
-                done += due
+    async def pace(self, per_s: float, seconds: float, bulks_per_s: float = 0) -> None:
+        """So many a second, evenly, each with the time at which it was due: a gateway that is held up hides nothing."""
+        began_ns, done, bulks = time.monotonic_ns(), 0, 0
+        while (passed := (time.monotonic_ns() - began_ns) / 1e9) < seconds:
+            due, bulks_due = int(passed * per_s) - done, int(passed * bulks_per_s) - bulks
+            if due > 0 or bulks_due > 0:
+                self.at_ns = began_ns + int((done + 1) / per_s * 1e9)
+                bulky = itertools.islice(self._bulky, bulks_due)
+                await self._pubsub.publish([*bulky, *itertools.islice(self._next, due)])
+                done, bulks = done + due, bulks + bulks_due
             await asyncio.sleep(PACE_S)
-        print(f"paced {done}", flush=True)
+        print(f"paced {done} {bulks}", flush=True)
 
 
 async def obey(publisher: Publisher) -> None:
@@ -86,12 +98,14 @@ async def obey(publisher: Publisher) -> None:
         if word == "burst":
             await publisher.burst(int(numbers[0]))
         elif word == "pace":
-            await publisher.pace(float(numbers[0]), float(numbers[1]))
+            await publisher.pace(*map(float, numbers))
 
 
 async def serve(folder: Path, live_url: str, coins: list[str], old: list[str], past: int) -> None:
     """A gateway on a free port, with a publisher of its own, until the input ends; `old` markets have a past."""
-    settings = Settings().with_(data={"dir": str(folder)}, ingest={"markets": (*coins, *old)}, gateway={"port": 0})
+    settings = Settings().with_(
+        data={"dir": str(folder)}, ingest={"markets": (*coins, *old, BULK)}, gateway={"port": 0}
+    )
     settings.folder.mkdir(parents=True, exist_ok=True)
     bus, store, lake = open_bus(settings.bus_url()), open_store(settings.store_url()), Lake(settings.folder)
     if old:
