@@ -97,7 +97,17 @@ class Ear:
         raise AssertionError("the venue's iterator ended")
 
     async def until_up(self, *coins: str) -> Up:
-        signal = await self.until(lambda signal: isinstance(signal, Up) and set(coins) <= set(signal.coins))
+        """Listen until all of these markets are watched; a slow venue may confirm them one by one."""
+        missing = set(coins)
+
+        def complete(signal: Signal) -> bool:
+            if isinstance(signal, Up):
+                missing.difference_update(signal.coins)
+            elif isinstance(signal, Down):
+                missing.update(set(signal.coins or coins) & set(coins))
+            return not missing
+
+        signal = await self.until(complete)
         assert isinstance(signal, Up)
         return signal
 
