@@ -102,6 +102,9 @@ class Pipeline:
     book_s: float = _setting(1.0, "time between two books of one market in the lake")
     heap_mb: int = _setting(320, "memory of the driver's Java heap")
     batch_max: int = _setting(100_000, "trades in one micro-batch, at most")
+    publish_url: str = _setting(
+        "", "where the pipeline listens for relays that connect to it (tcp://host:5557); empty: it connects to relays"
+    )
     jars: str = _setting("", "folder of Spark's further jars, if not .cache/jars/spark beside the source")
 
 
@@ -136,8 +139,15 @@ class Relay:
     processor_port: int = _setting(5557, "port where processors send what they have made")
     client_port: int = _setting(5558, "port where clients subscribe")
     processors: tuple[str, ...] = _setting(
-        (), "addresses of processors (tcp://host:5557) that the relay connects to, instead of listening for them"
+        (),
+        "processors that the relay connects to, instead of listening for them: tcp://host:5557, or name:5557 for every"
+        " address that DNS has for the name, asked again every 5 s",
     )
+    nameserver: str = _setting("", "address of the name server for that (127.0.0.1:53), if not the system's")
+    keys: str = _setting(
+        "", "folder of the relay's key pair and of whom it lets in; without one it listens on loopback alone"
+    )
+    key: str = _setting("", "file of the key pair that ingest, the pipeline and `artery history` show to such a relay")
 
 
 RELAY_PORTS = tuple(item.name for item in dataclasses.fields(Relay) if item.name.endswith("_port"))

@@ -42,11 +42,12 @@ async def until(is_so: Callable[[], Awaitable[Any]], what: str) -> Any:
 class Peer:
     """Any ZeroMQ socket of someone else."""
 
-    def __init__(self, context: zmq.asyncio.Context, kind: int, url: str, **options: int) -> None:
+    def __init__(self, context: zmq.asyncio.Context, kind: int, url: str = "", **options: int) -> None:
         self.socket = context.socket(kind)
         for name, value in options.items():
             self.socket.setsockopt(getattr(zmq, name), value)
-        self.socket.connect(url)
+        if url:
+            self.socket.connect(url)
 
     async def send(self, *frames: bytes) -> None:
         await soon(self.socket.send_multipart(list(frames)))
@@ -112,7 +113,15 @@ class House:
 async def relay(settings: Settings, bus: Bus, store: Store) -> AsyncIterator[Relay]:
     """One life of a relay."""
     ready: asyncio.Future[Relay] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(run_relay(settings, bus, store, ready.set_result))
+    said: list[Relay] = []
+
+    def listens(where: Relay) -> None:
+        said.append(where)
+        if not ready.done():
+            ready.set_result(where)
+        assert where == said[0], "it comes back where it was"
+
+    task = asyncio.create_task(run_relay(settings, bus, store, listens))
     try:
         done, _ = await soon(asyncio.wait({ready, task}, return_when=asyncio.FIRST_COMPLETED))
         if task in done:

@@ -29,7 +29,7 @@ OUTCOME = HistoryReadyNotification(request_id="r1", client_id="c1", status=Histo
 
 @asynccontextmanager
 async def processor(house: House) -> AsyncIterator[None]:
-    task = asyncio.create_task(run_publisher(house.bus, house.store))
+    task = asyncio.create_task(run_publisher(house.bus, house.store, house.settings))
     try:
         yield
     finally:

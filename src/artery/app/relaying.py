@@ -2,11 +2,13 @@
 
 import asyncio
 import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from artery.app.notes import Beat, Note, write_note
 from artery.app.wiring import Parts, opened, opened_store
-from artery.errors import Unavailable
+from artery.errors import BadSetting, NotFound, Unavailable
 from artery.settings import Settings
 
 if TYPE_CHECKING:
@@ -41,3 +43,40 @@ async def where(settings: Settings) -> "Relay":
     if not found:
         raise Unavailable("no relay runs on this data folder: see the log of `artery up`, or start `artery run relay`")
     return found[0]
+
+
+def make_pair(settings: Settings, name: str, user: str, roles: Sequence[str], folder: str = "") -> Path:
+    """Let a new key in, and return the file that its holder has to carry; the relay's own pair is made with the first.
+
+    A relay that runs lets it in within a second.
+    """
+    from artery.wire import certificates
+
+    home = _keys(settings, folder)
+    if name == "relay":
+        raise BadSetting("`relay` is the relay's own pair: choose another name")
+    if not (home / certificates.RELAY).exists():
+        certificates.write(home / certificates.RELAY, certificates.make("relay"), with_secret=True)
+    server = certificates.own(home / certificates.RELAY).public
+    made = certificates.make(name, user=user, roles=tuple(roles), server=server)
+    file = home / f"{name}.key_secret"
+    certificates.write(file, made, with_secret=True)
+    certificates.write(home / certificates.ALLOWED / f"{name}.key", made, with_secret=False)
+    return file
+
+
+def revoke_pair(settings: Settings, name: str, folder: str = "") -> None:
+    """Let a key in no longer; a relay that runs cuts it within a second or two."""
+    from artery.wire import certificates
+
+    file = _keys(settings, folder) / certificates.ALLOWED / f"{name}.key"
+    if "/" in name or not file.is_file():
+        raise NotFound(f"no key is called {name!r:.80} in {file.parent}")
+    file.unlink()
+
+
+def _keys(settings: Settings, folder: str) -> Path:
+    chosen = folder or settings.relay.keys
+    if not chosen:
+        raise BadSetting("say in which folder the relay keeps its keys: --folder, or ART_RELAY_KEYS")
+    return Path(chosen).expanduser()

@@ -58,6 +58,30 @@ def create(
 
 
 @app.command()
+def curve(
+    name: Annotated[str, typer.Argument(help="Which key: one for each machine or program of a user.")],
+    user: Annotated[str, typer.Option(help="Whom it belongs to; not given: the same as the name.")] = "",
+    roles: Annotated[str, typer.Option(help="client, ingestor, processor; separated by commas.")] = "client",
+    folder: Annotated[str, typer.Option(help="The relay's folder; not given: ART_RELAY_KEYS.")] = "",
+    revoke: Annotated[bool, typer.Option("--revoke", help="End the key now; its connections are cut.")] = False,
+    json: Json = False,
+) -> None:
+    """Make a key pair with which a relay on other machines lets someone in, or end one."""
+    from artery.app.relaying import make_pair, revoke_pair
+
+    settings = settings_now()
+    if revoke:
+        revoke_pair(settings, name, folder)
+        show.as_json({"name": name, "revoked": True}) if json else show.out.print(f"The key {name} is revoked.")
+        return
+    made = make_pair(settings, name, user, [role.strip() for role in roles.split(",") if role.strip()], folder)
+    if json:
+        show.as_json({"name": name, "file": str(made)})
+    else:
+        show.out.print(str(made), markup=False, soft_wrap=True)
+
+
+@app.command()
 def expire(
     key_id: Annotated[str, typer.Argument(help="The key's id, as `artery keys` lists it.")],
     after: Annotated[str, typer.Option(help="End it so long from now, as in 1h or 7d; `never` takes an end away.")],

@@ -83,5 +83,5 @@ async def _bring(settings: Settings, market: str, period: str, since: str) -> No
         def progress(now: Progress) -> None:
             move(now.done, f"{now.state}, {now.rows} rows")
 
-        async with Relay(found.requests, found.clients) as relay:
+        async with Relay(found.requests, found.clients, key=settings.relay.key) as relay:
             await relay.fetch(market, period, since, progress=progress)

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
@@ -41,8 +42,15 @@ COME_BACK_MAX = 4499  # close codes above it say: do not come back
 class Artery:
     """One gateway or several (all on one log) and a key; use it as `async with Artery(url, key) as artery:`."""
 
-    def __init__(self, url: str | Sequence[str], key: str, relay: tuple[str, str] | None = None) -> None:
-        """`relay` is (where requests go, where to subscribe), if not the usual ports of this machine."""
+    def __init__(
+        self,
+        url: str | Sequence[str],
+        key: str,
+        relay: tuple[str, str] | None = None,
+        relay_key: str | Path = "",
+    ) -> None:
+        """`relay` is (where requests go, where to subscribe), if not the usual ports of this machine; `relay_key` is
+        the file of the key pair that a relay on other machines asks for."""
         urls = [url] if isinstance(url, str) else list(url)
         if not urls:
             raise BadInput("a client needs at least one gateway's address: write http://HOST:PORT")
@@ -51,6 +59,7 @@ class Artery:
         self._bases = [_base(each) for each in urls]
         self._headers = {"Authorization": f"Bearer {key}"}
         self._relay = relay
+        self._relay_key = relay_key
         self._http = httpx.AsyncClient(headers=self._headers, timeout=WAIT_S, trust_env=False)
 
     async def __aenter__(self) -> Self:
@@ -159,9 +168,10 @@ class Artery:
                 yield candle
 
     def _relayed(self) -> "Relay":
-        from artery.client.relay import Relay  # late, because of its driver
+        from artery.client.relay import CLIENTS, REQUESTS, Relay  # late, because of its driver
 
-        return Relay(*self._relay) if self._relay else Relay()
+        requests, clients = self._relay or (REQUESTS, CLIENTS)
+        return Relay(requests, clients, self._relay_key)
 
     async def markets(self) -> list[dict[str, Any]]:
         """What the gateway serves."""

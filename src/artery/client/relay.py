@@ -12,6 +12,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -25,7 +26,7 @@ from artery.errors import BadInput, Unavailable
 from artery.model.events import Candle, Trade
 from artery.model.periods import Period
 from artery.model.tickers import ticker
-from artery.wire import messages, topics
+from artery.wire import certificates, messages, topics
 from artery.wire.artery_pb2 import (
     OHLC,
     HistoryReadyNotification,
@@ -36,7 +37,7 @@ from artery.wire.artery_pb2 import (
     SubscriptionConfirmed,
     Tick,
 )
-from artery.wire.sockets import Context, Kind
+from artery.wire.sockets import Context, Kind, show
 
 REQUESTS, CLIENTS = "tcp://127.0.0.1:5559", "tcp://127.0.0.1:5558"
 ANSWER_S = 3.0
@@ -60,10 +61,11 @@ class Progress(msgspec.Struct, frozen=True):
 class Relay:
     """A relay, by its two addresses; everything that is asked may be asked again without harm."""
 
-    def __init__(self, requests: str = REQUESTS, clients: str = CLIENTS) -> None:
+    def __init__(self, requests: str = REQUESTS, clients: str = CLIENTS, key: str | Path = "") -> None:
+        """`key` is the file with which a relay that asks for keys lets this client in."""
         self._urls = (requests, clients)
         self._id = f"py-{secrets.token_hex(8)}"
-        self._context = Context()
+        self._context = Context(show(certificates.carried(key)))
         self._answers: dict[bytes, asyncio.Future[Message]] = {}
         self._outcomes: dict[str, asyncio.Future[HistoryReadyNotification]] = {}
         self._confirmed = asyncio.Event()

@@ -9,9 +9,9 @@ from artery.ingest import metrics
 from artery.ingest.parts import Parts
 from artery.ingest.requests import Requests
 from artery.telemetry import logger
-from artery.wire import messages, relays
+from artery.wire import certificates, messages, relays
 from artery.wire.artery_pb2 import IngestorControl
-from artery.wire.sockets import Context, Kind, Socket
+from artery.wire.sockets import Context, Kind, Socket, show
 
 LOOK_S, LOOK_FIRST_S = 5.0, 0.5
 
@@ -27,7 +27,7 @@ class Summons:
 
     async def run(self) -> None:
         """Listen until cancelled."""
-        context = Context()
+        context = Context(show(certificates.carried(self._parts.settings.relay.key)))
         try:
             work, control = context.socket(Kind.SUB), context.socket(Kind.SUB)
             work.subscribe(f"{self._parts.exchange}:")
@@ -44,7 +44,8 @@ class Summons:
         while True:
             found: list[relays.Relay] = []
             try:
-                found = relays.decode(await self._parts.store.scan(relays.PREFIX, 100))
+                known = relays.decode(await self._parts.store.scan(relays.PREFIX, 100))
+                found = relays.fitting(known, carries_key=bool(self._parts.settings.relay.key))
                 work.connect(relay.work for relay in found)
                 control.connect(relay.control for relay in found)
             except ArteryError as error:

@@ -14,11 +14,12 @@ from artery.bus.base import START, Bus, Entry
 from artery.errors import ArteryError, BadEvent, BadInput, PositionLost, Unavailable
 from artery.model.tickers import parse_ticker
 from artery.pipeline import published
+from artery.settings import Settings
 from artery.store.base import Store
 from artery.telemetry import counter, logger
-from artery.wire import messages, relays, requests
+from artery.wire import certificates, messages, relays, requests
 from artery.wire.listeners import Listeners
-from artery.wire.sockets import XPUB_VERBOSE, Context, Kind, Socket
+from artery.wire.sockets import XPUB_VERBOSE, Context, Kind, Socket, show
 
 GROUP, ME = "cg_publish_notify", "publisher"
 SAY_AGAIN_S = (0.0, 1.0, 5.0, 30.0)
@@ -32,17 +33,22 @@ _SENT = counter("pipeline_published", "Messages handed to ZeroMQ, by type", "typ
 _log = logger("pipeline")
 
 
-async def run_publisher(bus: Bus, store: Store) -> None:
+async def run_publisher(bus: Bus, store: Store, settings: Settings) -> None:
     """Publish until cancelled; what fails is begun again, and never ends the pipeline."""
     while True:
-        context = Context()
         try:
-            await Publisher(bus, store, context).run()
+            await _publish(bus, store, settings)
         except Exception as error:  # a bug too: candles matter more
             _log.error("publishing on ZeroMQ has failed and is begun again", exc_info=_first(error))
-        finally:
-            await context.close()
         await asyncio.sleep(AGAIN_S * random.uniform(0.5, 1.0))
+
+
+async def _publish(bus: Bus, store: Store, settings: Settings) -> None:
+    context = Context(show(certificates.carried(settings.relay.key)))
+    try:
+        await Publisher(bus, store, context, settings).run()
+    finally:
+        await context.close()
 
 
 def _first(error: BaseException) -> BaseException:
@@ -54,9 +60,10 @@ def _first(error: BaseException) -> BaseException:
 class Publisher:
     """Follows the log and says what someone has subscribed to."""
 
-    def __init__(self, bus: Bus, store: Store, context: Context) -> None:
+    def __init__(self, bus: Bus, store: Store, context: Context, settings: Settings) -> None:
         self._bus = bus
         self._store = store
+        self._settings = settings
         self._socket: Socket = context.socket(Kind.XPUB)
         self._socket.option(XPUB_VERBOSE, 1)
         self._listeners = Listeners()
@@ -72,11 +79,16 @@ class Publisher:
                 group.create_task(self._follow(stream, head))
 
     async def _find(self) -> None:
-        """Be connected to every relay that takes processors in."""
+        """Be connected to every relay that takes processors in; or listen, for relays that come by themselves."""
+        url, carries_key = self._settings.pipeline.publish_url, bool(self._settings.relay.key)
+        if url:
+            self._socket.bind(url, "ART_PIPELINE_PUBLISH_URL")
+            return
         while True:
             found: list[relays.Relay] = []
             try:
-                found = relays.decode(await self._store.scan(relays.PREFIX, 100))
+                known = relays.decode(await self._store.scan(relays.PREFIX, 100))
+                found = relays.fitting(known, carries_key=carries_key)
                 self._socket.connect(relay.processors for relay in found if relay.processors)
             except ArteryError as error:
                 _log.warning("relays cannot be looked for", reason=str(error))

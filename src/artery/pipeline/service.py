@@ -34,6 +34,10 @@ _log = logger("pipeline")
 
 def run_pipeline(settings: Settings, alive: Callable[[], None] = lambda: None) -> None:
     """Run until SIGTERM or SIGINT; any other end is an error. `alive` is called every second while all is well."""
+    if settings.pipeline.publish_url:
+        from artery.wire.sockets import check_public  # late, because of its driver
+
+        check_public(settings.pipeline.publish_url, carries_key=bool(settings.relay.key))
     settings.folder.mkdir(parents=True, exist_ok=True)
     spark = Spark(settings)  # before anything else: it takes the longest
     try:
@@ -111,7 +115,7 @@ class _Service:
         from artery.pipeline.publisher import run_publisher  # late, because Java starts meanwhile
         from artery.pipeline.running import Running
 
-        publishing = asyncio.create_task(run_publisher(self._bus, self._store))
+        publishing = asyncio.create_task(run_publisher(self._bus, self._store, self._settings))
         running = Running(self._settings, self._spark, self._bus, self._store, term.epoch)
         try:
             await running.start()

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from google.protobuf.message import Message
 
@@ -30,23 +30,25 @@ _log = logger("relay")
 class Door:
     """Reads requests from a ROUTER and sends their answers, many at a time."""
 
-    def __init__(self, socket: Socket, desk: Desk) -> None:
+    def __init__(self, socket: Socket, desk: Desk, user_of: Callable[[str], str]) -> None:
+        """`user_of` says whose key it is: nobody's, where there are no keys."""
         self._socket = socket
         self._desk = desk
+        self._user_of = user_of
         self._room = asyncio.Semaphore(AT_ONCE)
 
     async def run(self) -> None:
         """Answer for ever."""
         async with asyncio.TaskGroup() as group:
             while True:
-                frames = await self._socket.receive()
+                key, frames = await self._socket.receive_from()
                 await self._room.acquire()
-                group.create_task(self._one(frames))
+                group.create_task(self._one(frames, self._user_of(key)))
 
-    async def _one(self, frames: Sequence[bytes]) -> None:
+    async def _one(self, frames: Sequence[bytes], user: str) -> None:
         began = time.perf_counter()
         try:
-            await self._serve(frames)
+            await self._serve(frames, user)
         except BadInput as error:
             metrics.REFUSED.labels("requests", "routing").inc()
             _log.debug("a message without a way back was left out", reason=str(error))
@@ -54,13 +56,13 @@ class Door:
             self._room.release()
             metrics.ANSWER_S.observe(time.perf_counter() - began)
 
-    async def _serve(self, frames: Sequence[bytes]) -> None:
+    async def _serve(self, frames: Sequence[bytes], user: str) -> None:
         path, message = routing.split(frames)
-        answer = await self._answer(message)
+        answer = await self._answer(message, user)
         if not self._socket.send([*path, *messages.write(answer)]):
             metrics.UNANSWERED.inc()
 
-    async def _answer(self, frames: Sequence[bytes]) -> Message:
+    async def _answer(self, frames: Sequence[bytes], user: str) -> Message:
         try:
             routing.check_size(frames)
             asked = messages.read(frames)
@@ -70,7 +72,7 @@ class Door:
         kind = type(asked).__name__
         try:
             async with asyncio.timeout(ANSWER_S):
-                answer = await self._ask(asked)
+                answer = await self._ask(asked, user)
         except (ArteryError, TimeoutError) as error:
             metrics.ASKED.labels(kind, "failed").inc()
             reason = str(error) or f"no answer within {ANSWER_S:g} s"
@@ -79,15 +81,15 @@ class Door:
         metrics.ASKED.labels(kind, "answered").inc()
         return answer
 
-    async def _ask(self, asked: Message) -> Message:
+    async def _ask(self, asked: Message, user: str) -> Message:
         if isinstance(asked, SubmitHistoricalRequest):
-            return await self._desk.submit(asked)
+            return await self._desk.submit(asked, user)
         if isinstance(asked, StatusRequest):
-            return await self._desk.status(asked)
+            return await self._desk.status(asked, user)
         if isinstance(asked, DataRequest) and asked.type == DataRequest.HISTORICAL_OHLC:
-            return await self._desk.submit(_submitted(asked))
+            return await self._desk.submit(_submitted(asked), user)
         if isinstance(asked, IngestorControl) and asked.action == IngestorControl.CANCEL:
-            return await self._desk.cancel(asked)
+            return await self._desk.cancel(asked, user)
         metrics.REFUSED.labels("requests", "not_a_request").inc()
         return SubmitResponse(status=SubmitResponse.INVALID, error=f"{type(asked).__name__} is not a request")
 

@@ -6,39 +6,50 @@ to all of them, so that a message sent then on that very topic finds its way bac
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
 
 import zmq
+from google.protobuf.message import Message
 
+from artery.errors import Unavailable
 from artery.relay import metrics
 from artery.telemetry import logger
 from artery.wire import messages
 from artery.wire.artery_pb2 import SubscriptionConfirmed
 from artery.wire.listeners import Listeners
-from artery.wire.sockets import Context, Socket, bind, prepare
+from artery.wire.sockets import Context, Kind, Socket, bind, prepare, watch
 
 SUBSCRIPTIONS_QUEUE = 200_000
 """Subscriptions on their way to processors: one that did not fit would be lost."""
-_INSIDE = "inproc://processors"
+_INSIDE, _STEER = "inproc://processors", "inproc://steer"
 
 _log = logger("relay")
 
 
 class Fanout:
-    """The proxy. Made and bound at once; `run` starts it; closing the context ends it."""
+    """The proxy, for a relay without keys. A socket is its thread's alone, so whoever wants it connected to others has
+    the proxy stop between two messages, and its thread does it."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, now_ms: Callable[[], int]) -> None:
         self._context: zmq.Context[Any] = zmq.Context.shadow(context.driver.underlying)
         self._clients: Any = prepare(self._context.socket(zmq.XPUB))
         self._clients.setsockopt(zmq.XPUB_VERBOSER, 1)
         self._processors: Any = prepare(self._context.socket(zmq.XSUB))
         self._processors.sndhwm = SUBSCRIPTIONS_QUEUE
         self._processors.bind(_INSIDE)
+        self.doings = watch(context, self._processors)
+        self._steered: Any = self._context.socket(zmq.PAIR)
+        self._steered.bind(_STEER)
+        self._steer = context.socket(Kind.PAIR)
+        self._steer.connect([_STEER])
+        self._wanted: set[str] = set()
+        self._connected: set[str] = set()
         self._ended = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._thread = threading.Thread(target=self._run, name="relay-fanout", daemon=True)
+        self._thread = threading.Thread(target=self._proxy, name="relay-fanout", daemon=True)
+        self._confirmations = Confirmations(context, now_ms)
 
     def bind_clients(self, url: str) -> str:
         return bind(self._clients, url, "ART_RELAY_CLIENT_PORT")
@@ -46,30 +57,39 @@ class Fanout:
     def bind_processors(self, url: str) -> str:
         return bind(self._processors, url, "ART_RELAY_PROCESSOR_PORT")
 
-    def connect_processors(self, urls: Sequence[str]) -> None:
-        for url in urls:
-            self._processors.connect(url)
+    def connect(self, urls: Collection[str]) -> None:
+        if set(urls) == self._wanted:
+            return
+        self._wanted = set(urls)
+        if self._thread.ident:
+            self._steer.send([b"TERMINATE"])
+        else:
+            self._connect()
 
-    def start(self) -> None:
+    async def run(self) -> None:
+        """Start the proxy, which does not end by itself, and confirm subscriptions."""
         self._thread.start()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._confirmations.run())
+            await self._ended.wait()
+            raise Unavailable("the fan-out's thread has ended")
 
-    async def ended(self) -> None:
-        """Wait until the proxy has ended, which it does not do by itself."""
-        await self._ended.wait()
+    def publish(self, topic: str, message: Message) -> None:
+        self._confirmations.publish(topic.encode(), message)
 
     def discard(self) -> None:
-        """Close what was never started."""
         if not self._thread.ident:
             self._close()
 
     def join(self, wait_s: float = 5.0) -> None:
-        """Wait for the proxy to end, once its context is being closed."""
         if self._thread.ident:
             self._thread.join(wait_s)
 
-    def _run(self) -> None:
+    def _proxy(self) -> None:
         try:
-            zmq.proxy(self._clients, self._processors)
+            while True:
+                zmq.proxy_steerable(self._clients, self._processors, None, self._steered)
+                self._connect()
         except zmq.ContextTerminated:
             pass
         except zmq.ZMQError as error:
@@ -79,33 +99,41 @@ class Fanout:
             with suppress(RuntimeError):  # the loop may be gone
                 self._loop.call_soon_threadsafe(self._ended.set)
 
+    def _connect(self) -> None:
+        wanted = self._wanted
+        for url in self._connected - wanted:
+            self._processors.disconnect(url)
+        for url in wanted - self._connected:
+            self._processors.connect(url)
+        self._connected = wanted
+
     def _close(self) -> None:
-        self._clients.close(linger=0)
-        self._processors.close(linger=0)
+        for socket in (self._clients, self._processors, self._steered):
+            socket.close(linger=0)
 
 
 class Confirmations:
     """Says on each topic that was subscribed to that the subscription holds; publishes what the relay itself says."""
 
-    def __init__(self, context: Context) -> None:
-        self._socket: Socket = context.socket(zmq.SocketType.XPUB, queue_max=SUBSCRIPTIONS_QUEUE)
+    def __init__(self, context: Context, now_ms: Callable[[], int]) -> None:
+        self._socket: Socket = context.socket(Kind.XPUB, queue_max=SUBSCRIPTIONS_QUEUE)
         self._socket.option(zmq.XPUB_VERBOSE, 1)
         self._socket.connect([_INSIDE])
         self._listeners = Listeners()
+        self._now_ms = now_ms
 
-    async def run(self, now_ms: Any) -> None:
+    async def run(self) -> None:
         """Confirm for ever."""
         while True:
             found = self._listeners.take(frames := await self._socket.receive())
             if found is None:
-                reason = "no_subscription" if not frames or frames[0][:1] not in (b"\0", b"\1") else "too_long"
-                metrics.REFUSED.labels("clients", reason).inc()
+                refused(frames)
                 continue
             came, topic = found
             if not came:
                 self._listeners.gone(topic)  # XSUB passes on only the last one's leaving
-            elif (text := _text(topic)) is not None:
-                self.publish(topic, SubscriptionConfirmed(topic=text, at_ms=now_ms()))
+            elif (text := text_of(topic)) is not None:
+                self.publish(topic, SubscriptionConfirmed(topic=text, at_ms=self._now_ms()))
                 metrics.CONFIRMED.inc()
             metrics.TOPICS.set(self._listeners.topics())
 
@@ -113,7 +141,13 @@ class Confirmations:
         self._socket.send([topic, *messages.write(message)])
 
 
-def _text(topic: bytes) -> str | None:
+def refused(frames: list[bytes]) -> None:
+    """Count what came from a client and is no subscription."""
+    reason = "no_subscription" if not frames or frames[0][:1] not in (b"\0", b"\1") else "too_long"
+    metrics.REFUSED.labels("clients", reason).inc()
+
+
+def text_of(topic: bytes) -> str | None:
     """The topic as text; one that is none is nobody's and is not confirmed."""
     try:
         return topic.decode()

@@ -11,3 +11,6 @@ INGESTORS = gauge("relay_work_subscriptions", "Subscriptions of ingestors to wor
 ANSWER_S = histogram(
     "relay_answer_seconds", "Time from a request to its answer", buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.5, 2)
 )
+LET_IN = counter("relay_connections_let_in", "Connections whose key was known, by socket", "socket")
+PROCESSORS = gauge("relay_processors", "Processors that the relay is connected to, where it looks for them itself")
+LOOKUPS = counter("relay_processor_lookups", "Times that processors were looked for, by outcome", "outcome")

@@ -4,12 +4,21 @@ import asyncio
 import random
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from artery.bus.base import Bus
 from artery.errors import ArteryError, BadSetting, CannotStart, Unavailable
+from artery.relay.allowed import Allowed, Revoked, pair_of
+from artery.relay.base import Fan
+from artery.relay.discovery import Discovery, place_of
 from artery.relay.door import Door
-from artery.relay.fanout import Confirmations, Fanout
+from artery.relay.fanout import Fanout
+from artery.relay.guarded import Guarded
+from artery.relay.owners import Owners
 from artery.relay.routing import BYTES_MAX
 from artery.relay.submit import Desk
 from artery.relay.work import Control, WorkQueue
@@ -18,7 +27,17 @@ from artery.store.base import Store
 from artery.telemetry import logger
 from artery.wire import relays
 from artery.wire.relays import Relay
-from artery.wire.sockets import ROUTER_MANDATORY, XPUB_VERBOSER, Context, Kind, Socket, is_loopback, tcp
+from artery.wire.sockets import (
+    ROUTER_MANDATORY,
+    XPUB_VERBOSER,
+    Context,
+    Kind,
+    Socket,
+    is_loopback,
+    let_in,
+    no_keys,
+    tcp,
+)
 
 AGAIN_S, AGAIN_MOST_S = 1.0, 15.0
 _log = logger("relay")
@@ -35,108 +54,132 @@ async def run_relay(
     check(settings)
     wait_s = AGAIN_S
     while True:
-        began = time.monotonic()
+        began, life, at_once = time.monotonic(), _Life(settings, bus, store), False
         try:
-            await _serve(settings, bus, store, ready)
+            await life.run(ready)
+        except* Revoked:
+            settings, at_once = life.same_ports(), True
         except* (CannotStart, Unavailable) as group:
             _log.error("the relay is not there and tries again", reason=str(_first(group)), wait_s=round(wait_s))
         wait_s = AGAIN_S if time.monotonic() - began > AGAIN_MOST_S else min(AGAIN_MOST_S, wait_s * 2)
-        await asyncio.sleep(wait_s * random.uniform(0.5, 1.0))
+        await asyncio.sleep(0.0 if at_once else wait_s * random.uniform(0.5, 1.0))
 
 
 def check(settings: Settings) -> None:
-    """Refuse an address that others can reach: it would be open to everyone."""
-    host = settings.relay.host
-    if not is_loopback(host):
+    """Refuse an address that others can reach without keys: it would be open to everyone. And keys that are none."""
+    host, keys = settings.relay.host, settings.relay.keys
+    for text in settings.relay.processors:
+        place_of(text)
+    if keys:
+        pair_of(Path(keys))
+    elif not is_loopback(host):
         raise BadSetting(
             f"ART_RELAY_HOST is {host!r:.60}, which other machines can reach, and ZeroMQ there would be open to all of"
-            " them: use 127.0.0.1, and a tunnel between machines"
+            " them: set ART_RELAY_KEYS to a folder that `artery keys curve NAME` has made, or use 127.0.0.1"
         )
 
 
-async def _serve(settings: Settings, bus: Bus, store: Store, ready: Callable[[Relay], None]) -> None:
+class _Life:
     """One life: everything bound, or nothing."""
-    context = Context()
-    fanout = Fanout(context)
-    try:
-        parts = _Parts(context, fanout, settings, bus, store)
-        where = parts.bind()
-        async with asyncio.TaskGroup() as group:
-            for task in parts.tasks():
-                group.create_task(task)
-            group.create_task(_say(store, where))
-            ready(where)
-            _log.info("the relay listens", **where.ports())
-    finally:
-        fanout.discard()
-        await context.close()
-        fanout.join()
+
+    def __init__(self, settings: Settings, bus: Bus, store: Store) -> None:
+        self._settings, self._bus, self._store = settings, bus, store
+        self._where: Relay | None = None
+
+    def same_ports(self) -> Settings:
+        """The settings with the ports that were taken, so that a next life is found where this one was."""
+        ports = self._where.ports() if self._where else {}
+        names = {"requests": "request", "processors": "processor", "clients": "client"}
+        taken = {f"{names.get(name, name)}_port": int(port) for name, port in ports.items()}
+        return self._settings.with_(relay=taken)
+
+    async def run(self, ready: Callable[[Relay], None]) -> None:
+        folder = self._settings.relay.keys
+        context, fan = Context(let_in(pair_of(Path(folder))) if folder else no_keys), None
+        try:
+            allowed = Allowed(Path(folder), context) if folder else None
+            fan = _fan(context, allowed, self._store)
+            parts = _Parts(context, fan, allowed, self._settings, self._bus, self._store)
+            where = self._where = parts.bind()
+            async with asyncio.TaskGroup() as group:
+                for task in parts.tasks():
+                    group.create_task(task)
+                group.create_task(_say(self._store, parts.where))
+                ready(where)
+                _log.info("the relay listens", **where.ports())
+        finally:
+            if fan is not None:
+                fan.discard()
+            await context.close()
+            if fan is not None:
+                fan.join()
+
+
+def _fan(context: Context, allowed: Allowed | None, store: Store) -> Fan:
+    """In C, unless keys have to be looked at."""
+    return Guarded(context, allowed, Owners(store), wall_ms) if allowed else Fanout(context, wall_ms)
 
 
 class _Parts:
     """The sockets and who works them."""
 
-    def __init__(self, context: Context, fanout: Fanout, settings: Settings, bus: Bus, store: Store) -> None:
+    def __init__(
+        self, context: Context, fan: Fan, allowed: Allowed | None, settings: Settings, bus: Bus, store: Store
+    ) -> None:
         self._settings = settings.relay
-        self._fanout = fanout
-        self._requests = context.socket(Kind.ROUTER, frame_max=BYTES_MAX)
+        self._fan = fan
+        self._allowed = allowed
+        self._requests = context.socket(Kind.ROUTER, frame_max=BYTES_MAX, door="requests")
         self._requests.option(ROUTER_MANDATORY, 1)
-        self._work = context.socket(Kind.XPUB, frame_max=BYTES_MAX)
+        self._work = context.socket(Kind.XPUB, frame_max=BYTES_MAX, door="work")
         self._work.option(XPUB_VERBOSER, 1)
-        self._control = context.socket(Kind.PUB, frame_max=BYTES_MAX)
-        self._confirmations = Confirmations(context)
+        self._control = context.socket(Kind.PUB, frame_max=BYTES_MAX, door="control")
+        self._discovery = Discovery(self._settings.processors, self._settings.nameserver, fan)
         self.queue = WorkQueue(self._work)
         self.orders = Control(self._control, generation=wall_ms())
-        desk = Desk(settings, bus, store, self.queue, self.orders, self._announce, wall_ms)
-        self.door = Door(self._requests, desk)
+        owners = Owners(store) if allowed else None
+        desk = Desk(settings, bus, store, self.queue, self.orders, fan.publish, wall_ms, owners)
+        self.door = Door(self._requests, desk, allowed.user if allowed else _nobody)
+        self._bound: Relay | None = None
 
-    def _announce(self, topic: str, outcome: object) -> None:
-        self._confirmations.publish(topic.encode(), outcome)
+    def where(self) -> Relay:
+        """Where this relay is, and whom it is connected to."""
+        assert self._bound is not None
+        return msgspec.structs.replace(self._bound, connected=self._discovery.connected())
 
     def bind(self) -> Relay:
         """Take every port."""
         made = self._settings
-        where = Relay(
+        self._bound = Relay(
             requests=self._bind(self._requests, made.request_port, "REQUEST"),
             work=self._bind(self._work, made.work_port, "WORK"),
             control=self._bind(self._control, made.control_port, "CONTROL"),
-            processors=self._processors(),
-            clients=self._fanout.bind_clients(tcp(made.host, made.client_port)),
+            processors="" if made.processors else self._fan.bind_processors(tcp(made.host, made.processor_port)),
+            clients=self._fan.bind_clients(tcp(made.host, made.client_port)),
+            keys=self._allowed is not None,
         )
-        self._fanout.start()
-        return where
+        return self._bound
 
-    def tasks(self) -> Sequence["asyncio._CoroutineLike[None]"]:
-        return (
-            self.door.run(),
-            self.queue.listen(),
-            self.orders.repeat(),
-            self._confirmations.run(wall_ms),
-            self._watch(),
-        )
+    def tasks(self) -> Sequence[Coroutine[Any, Any, None]]:
+        guards = [self._allowed.run()] if self._allowed else []
+        looks = [self._discovery.run()] if self._settings.processors else []
+        return (*guards, self._fan.run(), *looks, self.door.run(), self.queue.listen(), self.orders.repeat())
 
     def _bind(self, socket: Socket, port: int, name: str) -> str:
         return socket.bind(tcp(self._settings.host, port), f"ART_RELAY_{name}_PORT")
 
-    def _processors(self) -> str:
-        """Where processors connect to; nothing, if the settings say where they are."""
-        if self._settings.processors:
-            self._fanout.connect_processors(self._settings.processors)
-            return ""
-        return self._fanout.bind_processors(tcp(self._settings.host, self._settings.processor_port))
 
-    async def _watch(self) -> None:
-        await self._fanout.ended()
-        raise Unavailable("the fan-out's thread has ended")
+def _nobody(_key: str) -> str:
+    return ""
 
 
-async def _say(store: Store, where: Relay) -> None:
+async def _say(store: Store, where: Callable[[], Relay]) -> None:
     """Keep saying in the store where this relay is, and no longer once it stops."""
     key = relays.key(secrets.token_hex(8))
     try:
         while True:
             try:
-                await store.put(key, relays.encode(where), relays.TTL_S)
+                await store.put(key, relays.encode(where()), relays.TTL_S)
             except ArteryError as error:
                 _log.warning("the store cannot be told where the relay is", reason=str(error))
             await asyncio.sleep(relays.SAY_S * random.uniform(0.8, 1.0))

@@ -8,10 +8,11 @@ from artery.bus.base import Bus
 from artery.errors import ArteryError, BadInput
 from artery.relay import asking
 from artery.relay.markets import check_ticker
+from artery.relay.owners import Owners
 from artery.relay.work import Control, WorkQueue
 from artery.settings import Settings
 from artery.store.base import Store
-from artery.wire import requests
+from artery.wire import requests, topics
 from artery.wire.artery_pb2 import (
     DataRequest,
     HistoryReadyNotification,
@@ -47,7 +48,9 @@ class Desk:
         control: Control,
         announce: Announce,
         now_ms: Callable[[], int],
+        owners: Owners | None = None,
     ) -> None:
+        """With `owners`, requests belong to the users who made them."""
         self._settings = settings
         self._bus = bus
         self._store = store
@@ -55,20 +58,22 @@ class Desk:
         self._control = control
         self._announce = announce
         self._now_ms = now_ms
+        self._owners = owners
 
-    async def submit(self, asked: SubmitHistoricalRequest) -> SubmitResponse:
+    async def submit(self, asked: SubmitHistoricalRequest, user: str = "") -> SubmitResponse:
         """Accepted once it is on the bus; any other outcome has a reason."""
         try:
             request = asking.work_of(asked, self._now_ms())
             exchange = await check_ticker(self._settings, self._store, asked.ticker)
+            await self._check_owner(request, user)
             return await self._accept(request, exchange)
         except BadInput as error:
             return SubmitResponse(request_id=asked.request_id, status=SubmitResponse.INVALID, error=str(error))
 
-    async def status(self, asked: StatusRequest) -> StatusResponse:
+    async def status(self, asked: StatusRequest, user: str = "") -> StatusResponse:
         """What has become of a request."""
         record = requests.read_record(await self._store.get(requests.key(asked.request_id)))
-        if record is None:
+        if record is None or not await self._is_theirs(topics.history_ready(asked.request_id), user):
             error = "no such request: it was never accepted, or is older than a week"
             return StatusResponse(request_id=asked.request_id, state=StatusResponse.UNKNOWN, error=error)
         return StatusResponse(
@@ -80,12 +85,20 @@ class Desk:
             outcome=record.notification if record.outcome else None,
         )
 
-    async def cancel(self, asked: IngestorControl) -> StatusResponse:
+    async def cancel(self, asked: IngestorControl, user: str = "") -> StatusResponse:
         """Have a request left off; its outcome is announced as of any other."""
-        status = await self.status(StatusRequest(request_id=asked.request_id))
+        status = await self.status(StatusRequest(request_id=asked.request_id), user)
         if status.state in (StatusResponse.QUEUED, StatusResponse.FETCHING):
             self._control.cancel(asked.request_id)
         return status
+
+    async def _check_owner(self, request: DataRequest, user: str) -> None:
+        for topic in requests.topics_of(request.request_id, request.client_id):
+            if not await self._is_theirs(topic, user):
+                raise BadInput(f"{topic} belongs to another user: take another id")
+
+    async def _is_theirs(self, topic: str, user: str) -> bool:
+        return self._owners is None or (bool(user) and await self._owners.may_use(user, topic))
 
     async def _accept(self, request: DataRequest, exchange: str) -> SubmitResponse:
         old = requests.read_record(await self._store.get(requests.key(request.request_id)))

@@ -30,6 +30,9 @@ class Listeners:
             self._counts[topic] = count
         return came, topic
 
+    def count(self, topic: bytes) -> int:
+        return self._counts.get(topic, 0)
+
     def gone(self, topic: bytes) -> None:
         """Nobody is left on this topic, however many there were."""
         self._counts.pop(topic, None)

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 
 import msgspec
 
+from artery.errors import Unavailable
+
 PREFIX = "artery:relay:"
 SAY_S = 5.0
 TTL_S = 20.0
@@ -22,10 +24,15 @@ class Relay(msgspec.Struct, frozen=True):
     """Whoever has market data and outcomes sends them here (PUB)."""
     clients: str
     """Clients subscribe here (SUB)."""
+    keys: bool = False
+    """Whether it lets in only those whose key it knows."""
+    connected: tuple[str, ...] = ()
+    """The processors it is connected to, where it looks for them itself."""
 
     def ports(self) -> dict[str, str]:
         """The ports alone, for people."""
-        return {name: url.rpartition(":")[2] for name, url in msgspec.structs.asdict(self).items() if url}
+        urls = {name: value for name, value in msgspec.structs.asdict(self).items() if isinstance(value, str)}
+        return {name: url.rpartition(":")[2] for name, url in urls.items() if url}
 
 
 def key(relay_id: str) -> str:
@@ -45,3 +52,16 @@ def decode(values: Iterable[tuple[str, bytes]]) -> list[Relay]:
         except msgspec.DecodeError:
             continue
     return found
+
+
+def fitting(found: Iterable[Relay], *, carries_key: bool) -> list[Relay]:
+    """Those that one with a key, or without one, can talk to; `Unavailable` if there are only others."""
+    known = list(found)
+    fit = [relay for relay in known if relay.keys == carries_key]
+    if known and not fit:
+        raise Unavailable(
+            "the relay takes no keys: empty ART_RELAY_KEY"
+            if carries_key
+            else "the relay asks for a key: set ART_RELAY_KEY"
+        )
+    return fit

@@ -2,14 +2,16 @@
 
 import asyncio
 import ipaddress
+import sys
 from asyncio import Future
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 import zmq
 import zmq.asyncio
 
-from artery.errors import CannotStart, Unavailable
+from artery.errors import BadSetting, CannotStart, Unavailable
+from artery.wire.certificates import Certificate
 from artery.wire.envelope import FRAME_MAX
 
 QUEUE_MAX = 10_000
@@ -21,19 +23,33 @@ HANDSHAKE_MS = 5_000
 _NOT_NOW = (zmq.EAGAIN, zmq.EHOSTUNREACH, zmq.ENOTSUP)
 
 Kind = zmq.SocketType
-XPUB_VERBOSE, XPUB_VERBOSER, ROUTER_MANDATORY = zmq.XPUB_VERBOSE, zmq.XPUB_VERBOSER, zmq.ROUTER_MANDATORY
+XPUB_VERBOSE, XPUB_VERBOSER, XPUB_MANUAL = zmq.XPUB_VERBOSE, zmq.XPUB_VERBOSER, zmq.XPUB_MANUAL
+ROUTER_MANDATORY = zmq.ROUTER_MANDATORY
+
+Keys = Callable[[Any, str], None]
+"""Gives a socket its part in CURVE, before it is bound or connected; the text says which door it is."""
+
+
+INSIDE = "inside"
+"""The door of sockets that never leave the process: nobody has a key for it."""
+
+
+def no_keys(_driver: Any, _door: str) -> None:
+    """Sockets that only this machine can reach."""
 
 
 class Context:
     """What sockets are made from; closing it closes them all, without a wait for what is unsent."""
 
-    def __init__(self) -> None:
+    def __init__(self, keys: Keys = no_keys) -> None:
         self.driver = zmq.asyncio.Context()
+        self._keys = keys
         self._sockets: list[Socket] = []
 
-    def socket(self, kind: Kind, *, queue_max: int = QUEUE_MAX, frame_max: int = FRAME_MAX) -> "Socket":
+    def socket(self, kind: Kind, *, queue_max: int = QUEUE_MAX, frame_max: int = FRAME_MAX, door: str = "") -> "Socket":
         made = Socket(prepare(self.driver.socket(kind), queue_max=queue_max, frame_max=frame_max))
         self._sockets.append(made)
+        self._keys(made.driver, door)
         return made
 
     async def close(self) -> None:
@@ -49,6 +65,10 @@ class Socket:
     def __init__(self, driver: "zmq.asyncio.Socket") -> None:
         self._driver = driver
         self._connected: set[str] = set()
+
+    @property
+    def driver(self) -> Any:
+        return self._driver
 
     def option(self, option: int, value: int | bytes) -> None:
         self._driver.setsockopt(option, value)
@@ -75,12 +95,28 @@ class Socket:
     def unsubscribe(self, topic: str) -> None:
         self._driver.setsockopt(zmq.UNSUBSCRIBE, topic.encode())
 
+    def grant(self, topic: str) -> None:
+        """Of an XPUB that judges: let the peer that was heard last have this."""
+        self._driver.setsockopt(zmq.SUBSCRIBE, topic.encode())
+
+    def refuse(self, topic: str) -> None:
+        """The reverse; nothing, if that peer is gone."""
+        self._driver.setsockopt(zmq.UNSUBSCRIBE, topic.encode())
+
     async def receive(self) -> list[bytes]:
         """The frames of the next message."""
         try:
             return await self._driver.recv_multipart()
         except zmq.ZMQError as error:
             raise Unavailable(f"the socket was closed: {error}") from error
+
+    async def receive_from(self) -> tuple[str, list[bytes]]:
+        """Who sent it, by the key that was let in (nobody, where there are no keys), and the frames."""
+        try:
+            frames = await self._driver.recv_multipart(copy=False)
+        except zmq.ZMQError as error:
+            raise Unavailable(f"the socket was closed: {error}") from error
+        return _sender(frames[-1]), [frame.bytes for frame in frames]
 
     def receive_now(self) -> list[bytes] | None:
         """The frames of a message that is there already."""
@@ -100,6 +136,39 @@ class Socket:
 
     def close(self) -> None:
         self._driver.close(linger=0)
+
+
+def _sender(frame: Any) -> str:
+    try:
+        return str(frame.get("User-Id"))
+    except zmq.ZMQError:  # no key was asked for, or the peer has gone
+        return ""
+
+
+def let_in(pair: Certificate) -> Keys:
+    """The relay's side of CURVE: nobody comes in of whom whoever answers for ZAP does not say so, at any door."""
+
+    def apply(driver: Any, door: str) -> None:
+        driver.curve_server = True
+        driver.curve_secretkey = pair.secret.encode()
+        driver.zap_domain = (door or INSIDE).encode()
+        driver.setsockopt(zmq.ZAP_ENFORCE_DOMAIN, 1)
+
+    return apply
+
+
+def show(carried: Certificate | None) -> Keys:
+    """The other side: show this key, and talk to nobody but the relay whose key it names. None: there are no keys."""
+    if carried is None:
+        return no_keys
+    mine = carried
+
+    def apply(driver: Any, _door: str) -> None:
+        driver.curve_serverkey = mine.server.encode()
+        driver.curve_publickey = mine.public.encode()
+        driver.curve_secretkey = mine.secret.encode()
+
+    return apply
 
 
 def prepare(driver: Any, *, queue_max: int = QUEUE_MAX, frame_max: int = FRAME_MAX) -> Any:
@@ -126,6 +195,24 @@ def bind(driver: Any, url: str, setting: str) -> str:
     return str(driver.getsockopt(zmq.LAST_ENDPOINT).decode().rstrip("\0"))
 
 
+_UP, _DOWN = zmq.EVENT_HANDSHAKE_SUCCEEDED, zmq.EVENT_DISCONNECTED
+
+
+def watch(context: Context, driver: Any) -> Socket:
+    """A socket that says what becomes of another's connections; `came_or_went` reads it."""
+    url = f"inproc://doings-{id(driver):x}"
+    driver.monitor(url, _UP | _DOWN)
+    made = context.socket(Kind.PAIR)
+    made.connect([url])
+    return made
+
+
+async def came_or_went(doings: Socket) -> tuple[bool, str]:
+    """(whether a connection came up or went down, its address), when it next happens."""
+    head, address = await doings.receive()
+    return int.from_bytes(head[:2], sys.byteorder) == _UP, address.decode(errors="replace")
+
+
 def tcp(host: str, port: int) -> str:
     """The URL of a port; 0 takes a free one."""
     place = f"[{host}]" if ":" in host else host
@@ -140,3 +227,13 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def check_public(url: str, *, carries_key: bool) -> None:
+    """Refuse to listen without a key where other machines can reach it."""
+    host = url.removeprefix("tcp://").rpartition(":")[0].strip("[]")
+    if not carries_key and not is_loopback(host):
+        raise BadSetting(
+            f"ART_PIPELINE_PUBLISH_URL is {url!r:.80}, which other machines can reach: set ART_RELAY_KEY, or use"
+            " 127.0.0.1"
+        )

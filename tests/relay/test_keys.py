@@ -1,0 +1,236 @@
+"""A relay with keys: who comes in, at which door, and what they can read."""
+
+import asyncio
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import zmq
+from typer.testing import CliRunner
+
+from artery.app.relaying import make_pair, revoke_pair
+from artery.cli.main import app
+from artery.client.relay import Relay
+from artery.errors import BadInput, BadSetting, NotFound
+from artery.ingest.summons import Summons
+from artery.pipeline.publisher import run_publisher
+from artery.relay import service
+from artery.settings import Settings
+from artery.wire import certificates, messages
+from artery.wire.artery_pb2 import (
+    HistoryReadyNotification,
+    IngestorControl,
+    StatusRequest,
+    StatusResponse,
+    SubmitResponse,
+    Tick,
+)
+from artery.wire.sockets import check_public
+from tests.relay.conftest import Peer, soon, until
+from tests.relay.guests import Guarded, guarded
+from tests.relay.test_fuzz import refused
+from tests.relay.test_requests import asked
+
+TICK = Tick(ticker="SIM:BTC", price="1", size="2", side="B", epoch=1, seq=1)
+OUTCOME = HistoryReadyNotification(request_id="r1", client_id="c1", status=HistoryReadyNotification.READY, rows=1)
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[Guarded]:
+    async with guarded(tmp_path) as made:
+        yield made
+
+
+async def wanted(processor: Peer, topic: str) -> None:
+    """Until a processor has heard that someone wants this."""
+    while (await processor.receive())[0] != b"\x01" + topic.encode():
+        continue
+
+
+async def nothing_for(peer: Peer) -> None:
+    """What is sent on one connection arrives in order, so a little while is enough."""
+    assert await peer.socket.poll(50) == 0
+
+
+def test_without_keys_an_address_that_others_can_reach_is_refused_and_with_them_it_is_not(tmp_path: Path) -> None:
+    open_to_all = Settings().with_(relay={"host": "0.0.0.0", "keys": str(tmp_path)})
+    with pytest.raises(BadSetting, match=r"there is no relay\.key_secret"):
+        service.check(open_to_all)
+    make_pair(open_to_all, "alice", "", ["client"])
+    service.check(open_to_all)
+    with pytest.raises(BadSetting, match="set ART_RELAY_KEY, or use 127"):
+        check_public("tcp://0.0.0.0:5557", carries_key=False)
+
+
+def test_secrets_are_in_files_that_only_their_owner_can_read_and_in_no_text(tmp_path: Path) -> None:
+    file = make_pair(Settings().with_(relay={"keys": str(tmp_path)}), "alice", "", ["client"])
+    for path in (file, tmp_path / "relay.key_secret"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    found = certificates.carried(file)
+    assert found is not None
+    assert found.secret not in repr(found)
+    assert found.secret not in (tmp_path / "allowed" / "alice.key").read_text()
+    file.chmod(0o640)
+    with pytest.raises(BadSetting, match="chmod 600"):
+        certificates.carried(file)
+
+
+def test_a_key_is_made_and_revoked_at_the_command_line(tmp_path: Path) -> None:
+    run = CliRunner(env={"ART_RELAY_KEYS": str(tmp_path), "ART_DATA_DIR": str(tmp_path / "data")}).invoke
+    assert (
+        run(app, ["keys", "curve", "alice", "--roles", "client,ingestor"]).stdout.strip().endswith("alice.key_secret")
+    )
+    assert certificates.read(tmp_path / "allowed" / "alice.key").roles == ("client", "ingestor")
+    assert run(app, ["keys", "curve", "alice"]).exit_code
+    assert run(app, ["keys", "curve", "bob", "--roles", "king"]).exit_code
+    assert run(app, ["keys", "curve", "alice", "--revoke"]).exit_code == 0
+    assert list((tmp_path / "allowed").iterdir()) == []
+    with pytest.raises(NotFound):
+        revoke_pair(Settings().with_(relay={"keys": str(tmp_path)}), "../relay")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "curve\n", 'public-key = "short"', "x" * 5_000, '\n public-key = "' + "é" * 40 + '"']
+)
+def test_a_file_that_is_no_certificate_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "bad.key").write_text(text)
+    with pytest.raises(BadSetting, match="holds no CURVE key"):
+        certificates.read(tmp_path / "bad.key")
+
+
+async def test_whoever_has_a_key_that_is_allowed_is_served(house: Guarded) -> None:
+    assert (await house.client("alice").ask(StatusRequest(request_id="r1"))).state == StatusResponse.UNKNOWN
+    subscriber, processor = house.subscriber("bob"), house.processor()
+    await subscriber.subscribe("SIM:BTC|tick|")
+    await wanted(processor, "SIM:BTC|tick|")
+    await processor.send(*messages.publish("SIM:BTC|tick|", TICK))
+    assert await subscriber.hear() == ("SIM:BTC|tick|", TICK)
+    subscriber.socket.close(linger=0)
+    while (await processor.receive())[0] != b"\x00SIM:BTC|tick|":
+        continue
+
+
+async def test_strangers_and_keys_for_another_door_are_not_let_in(house: Guarded) -> None:
+    before = refused("keys")
+    stranger = certificates.make("stranger", server=certificates.read(house.file("alice")).server)
+    forged = house.peer(zmq.XPUB, house.where.processors, house.file("bob"))
+    outside = [
+        house.peer(zmq.DEALER, house.where.requests, stranger),
+        house.peer(zmq.DEALER, house.where.requests, None),
+        house.peer(zmq.DEALER, house.where.requests, house.file("ingestor")),
+    ]
+    for peer in outside:
+        peer.socket.send_multipart(messages.write(StatusRequest(request_id="r1")), zmq.NOBLOCK)
+    spies = [house.peer(zmq.SUB, url, house.file("bob")) for url in (house.where.work, house.where.control)]
+    for spy in spies:
+        spy.socket.setsockopt(zmq.SUBSCRIBE, b"")
+    subscriber = house.subscriber("alice")
+    await subscriber.subscribe("SIM:BTC|tick|")
+
+    async def all_refused() -> bool:
+        return refused("keys") >= before + 5
+
+    await until(all_refused, "two wrong keys and three wrong doors are counted")
+    await house.client("alice").ask(StatusRequest(request_id="r1"))
+    assert await forged.socket.poll(50, zmq.POLLIN) == 0, "it hears of no subscription"
+    for peer in (*outside, *spies):
+        await nothing_for(peer)
+
+
+async def test_what_is_said_to_one_user_no_other_can_read(house: Guarded) -> None:
+    house.ingestor()
+    alice, processor = house.subscriber("alice"), house.processor()
+    await alice.subscribe("RESPONSE:c1|")
+    await alice.subscribe("HISTORY_READY:r1|")
+    spy = house.subscriber("bob")
+    for topic in ("RESPONSE:c1|", "HISTORY_READY:r1|", "RESPONSE:", "R", "RESPONSE:c", "USER:alice|", ""):
+        spy.socket.setsockopt(zmq.SUBSCRIBE, topic.encode())
+    await spy.subscribe("RESPONSE:bobs|")
+    await wanted(processor, "RESPONSE:")
+    for topic in ("RESPONSE:c1|", "HISTORY_READY:r1|"):
+        await processor.send(*messages.publish(topic, OUTCOME))
+        assert await alice.hear() == (topic, OUTCOME)
+    await processor.send(*messages.publish("SIM:BTC|tick|", TICK))
+    assert await spy.hear() == ("SIM:BTC|tick|", TICK), "of everything, it gets what is for everyone"
+    await nothing_for(spy)
+    phone = house.subscriber("alice-phone")
+    await phone.subscribe("RESPONSE:c1|")  # another key of the same user
+
+
+async def test_a_request_belongs_to_who_made_it(house: Guarded) -> None:
+    house.ingestor()
+    alice, bob = house.client("alice"), house.client("bob")
+    assert (await alice.ask(asked())).status == SubmitResponse.ACCEPTED
+    for request_id, client_id in (("r1", "c2"), ("r2", "c1")):
+        answer = await bob.ask(asked(request_id, client_id=client_id))
+        assert answer.status == SubmitResponse.INVALID
+        assert "belongs to another user" in answer.error
+    assert (await bob.ask(StatusRequest(request_id="r1"))).state == StatusResponse.UNKNOWN
+    cancel = IngestorControl(action=IngestorControl.CANCEL, request_id="r1")
+    assert (await bob.ask(cancel)).state == StatusResponse.UNKNOWN
+    assert (await alice.ask(StatusRequest(request_id="r1"))).state == StatusResponse.QUEUED
+
+
+async def test_a_revoked_key_is_cut_and_others_come_back_by_themselves(house: Guarded) -> None:
+    alice, bob = house.subscriber("alice"), house.subscriber("bob")
+    await alice.subscribe("SIM:BTC|tick|")
+    await bob.subscribe("SIM:BTC|tick|")
+    processor = house.processor()
+    await wanted(processor, "SIM:BTC|tick|")
+    revoke_pair(house.settings, "bob")
+    await wanted(processor, "SIM:BTC|tick|")
+    await processor.send(*messages.publish("SIM:BTC|tick|", TICK))
+    while (await alice.hear())[1] != TICK:  # what was confirmed, and is now confirmed anew
+        continue
+    while await bob.socket.poll(0):
+        assert (await bob.hear())[1] != TICK
+    await nothing_for(bob)
+
+
+async def test_a_new_key_is_let_in_while_the_relay_runs(house: Guarded) -> None:
+    carol = house.peer(zmq.DEALER, house.where.requests, house.make("carol"))
+    assert (await carol.ask(StatusRequest(request_id="r1"))).state == StatusResponse.UNKNOWN
+
+
+async def test_the_sdk_ingest_and_the_pipeline_show_their_keys(house: Guarded) -> None:
+    from artery.ingest.parts import Parts
+    from artery.live.memory import MemoryPubSub
+    from tests.ingest.scripted import ScriptedVenue
+
+    def with_key(name: str) -> Settings:
+        return house.settings.with_(relay={"key": str(house.file(name))})
+
+    class Nobody:
+        def cancel(self, request_id: str) -> None:
+            raise AssertionError(request_id)
+
+    parts = Parts(with_key("ingestor"), house.bus, MemoryPubSub(), house.store, ScriptedVenue(("BTC",)))
+    tasks = [
+        asyncio.create_task(Summons(parts, Nobody()).run()),  # type: ignore[arg-type]
+        asyncio.create_task(run_publisher(house.bus, house.store, with_key("processor"))),
+    ]
+    try:
+        async with Relay(house.where.requests, house.where.clients, house.file("alice")) as relay:
+            fetching = asyncio.create_task(relay.fetch("SIM:BTC", "1m", since="1h", request_id="r1"))
+            await until(lambda: house.bus.read("request"), "the request is on the bus")
+            await house.bus.ensure_group("notify", "cg_publish_notify")
+            from artery.wire import requests
+
+            (entry,) = await house.bus.read("request")
+            outcome = HistoryReadyNotification(
+                request_id="r1",
+                client_id=requests.decode(entry.fields).client_id,
+                status=HistoryReadyNotification.READY,
+            )
+            await house.bus.append("notify", [requests.encode_outcome(outcome, event_ts=1)])
+            assert await soon(fetching) == outcome
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+def test_a_name_that_cannot_be_a_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="name is 1 to 64"):
+        make_pair(Settings().with_(relay={"keys": str(tmp_path)}), "../x", "", ["client"])
