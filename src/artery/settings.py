@@ -70,6 +70,7 @@ class Ingest:
     grace_s: float = _setting(1.0, "how long a trade may be on its way before candles close over it")
     lock_ttl_s: float = _setting(30.0, "how long a feed without a sign of life keeps its leader lock")
     history_days: float = _setting(3.0, "how much of the past is fetched at the first start")
+    symbols_s: float = _setting(60.0, "time between two looks at the venue's list of markets")
     queue_max: int = _setting(
         100_000, "events that may wait for the bus before trades are dropped and marked as a hole"
     )

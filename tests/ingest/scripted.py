@@ -42,6 +42,7 @@ class ScriptedVenue:
 
     def __init__(self, coins: Sequence[str]) -> None:
         self.coins = tuple(coins)
+        self.ticks: dict[str, Decimal] = {}
         self.listening = 0
         self.asked: list[tuple[str, str, int, int]] = []
         self.now_ms = T0
@@ -77,7 +78,8 @@ class ScriptedVenue:
             await asyncio.Event().wait()
         if self.rest_error:
             raise self.rest_error
-        return [Market("sim", coin, coin, "USDC", Decimal("0.10"), Decimal("0.001")) for coin in self.coins]
+        step = Decimal("0.001")
+        return [Market("sim", coin, coin, "USDC", self.ticks.get(coin, Decimal("0.10")), step) for coin in self.coins]
 
     async def candles(self, coin: str, period: Period, start_ms: int, end_ms: int) -> list[Candle]:
         self.asked.append((coin, str(period), start_ms, end_ms))

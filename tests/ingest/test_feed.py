@@ -201,15 +201,16 @@ async def test_a_market_that_the_venue_does_not_have_is_left_out(stage: Stage) -
     async with stage.term(10):
         stage.venue.say(batch(trade(1)))
         await stage.written(1)
-    keys = [key for key, _ in await stage.store.scan("artery:market:sim:")]
-    assert keys == ["artery:market:sim:BTC"]
+        found = await until(lambda: stage.store.scan("artery:market:sim:"), "the markets are in the store")
+    assert [key for key, _ in found] == ["artery:market:sim:BTC"]
 
 
 async def test_a_takeover_does_not_wait_for_a_venue_whose_rest_hangs(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("artery.ingest.feed.MARKETS_AGAIN_S", 3_600.0)
+    monkeypatch.setattr("artery.ingest.symbols.AGAIN_S", 3_600.0)
     async with stage.term(10):
+        await until(lambda: stage.store.get("artery:market:sim:ETH"), "the markets are in the store")
         await stage.marks(2)
     stage.venue.markets_hang = True
     async with stage.term(11):

@@ -71,10 +71,10 @@ async def listening(stage: Stage, count: int) -> bool:
 
 async def test_the_markets_metadata_is_in_the_store(stage: Stage) -> None:
     async with serving(stage):
-        await until(lambda: listening(stage, 1), "the feed listens")
-    value = await stage.store.get("artery:market:sim:BTC")
-    assert value is not None
+        value = await until(lambda: stage.store.get("artery:market:sim:BTC"), "the market is in the store")
     assert msgspec.json.decode(value) == {
+        "ver": "1",
+        "t": "SYMBOL",
         "provider": "sim",
         "coin": "BTC",
         "ticker": "SIM:BTC",
@@ -83,6 +83,9 @@ async def test_the_markets_metadata_is_in_the_store(stage: Stage) -> None:
         "tick_size": "0.1",
         "size_step": "0.001",
         "status": "open",
+        "version": "1",
+        "valid_from": str(T0),
+        "eventTs": str(T0),
     }
 
 

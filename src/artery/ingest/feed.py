@@ -11,20 +11,18 @@ from artery.ingest.history import Errands
 from artery.ingest.intake import Intake
 from artery.ingest.marks import Holes, Span
 from artery.ingest.parts import Parts
-from artery.ingest.status import FeedStatus, StatusLine, has_markets, keep_saying, say_markets, say_stopped, state_of
+from artery.ingest.status import FeedStatus, StatusLine, keep_saying, say_stopped, state_of
+from artery.ingest.symbols import Symbols, are_known, ask_markets
 from artery.ingest.takeover import Inheritance, remember_watched, take_over
 from artery.ingest.throttle import BookThrottle
 from artery.ingest.turns import Turns
 from artery.ingest.writer import Appender, Writer
 from artery.model.events import Mark
-from artery.providers.base import Down, Signal
+from artery.providers.base import Down, Market, Signal
 from artery.telemetry import logger
 
 LISTEN_AGAIN_S = 1.0
 LISTEN_AGAIN_MOST_S = 30.0
-MARKETS_WAIT_S = 5.0
-MARKETS_AGAIN_S = 5.0
-MARKETS_EVERY_S = 600.0
 
 _log = logger("ingest")
 
@@ -40,11 +38,12 @@ def lock_key(provider: str) -> str:
 
 async def serve_term(parts: Parts, epoch: int, cause: str) -> None:
     """Run the feed until cancelled; `Fenced` when a newer leader has written."""
-    coins = parts.markets
-    if not await has_markets(parts, coins):  # only then is the venue's slower REST worth waiting for
-        coins = await known_coins(parts) or coins
+    coins, markets = parts.markets, None
+    if not await are_known(parts, coins):  # only then is the venue's slower REST worth waiting for
+        markets = await ask_markets(parts)
+        coins = listed(coins, markets) or coins
     inheritance = await take_over(parts, epoch, coins, cause)
-    feed = Feed(parts, epoch, coins, inheritance)
+    feed = Feed(parts, epoch, coins, inheritance, markets)
     try:
         await feed.run()
     except BaseExceptionGroup as group:
@@ -70,28 +69,28 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-async def known_coins(parts: Parts) -> tuple[str, ...] | None:
-    """The markets of the settings, without those that the venue does not have; None while it does not say."""
-    wanted = parts.markets
-    try:
-        async with asyncio.timeout(MARKETS_WAIT_S):
-            markets = await parts.venue.markets()
-    except (ArteryError, TimeoutError) as error:
-        reason = str(error) or f"no answer in {MARKETS_WAIT_S:g} s"
-        _log.warning("the venue's markets could not be had and are asked for again", reason=reason)
-        return None
+def listed(wanted: Sequence[str], markets: Sequence[Market] | None) -> tuple[str, ...]:
+    """The markets of the settings, without those that the venue does not have, if it says."""
+    if markets is None:
+        return tuple(wanted)
     there = {market.key for market in markets}
-    gone = [coin for coin in wanted if coin not in there]
-    await say_markets(parts, [market for market in markets if market.key in wanted], gone)
-    for coin in gone:
-        _log.error("the venue has no such market; it is left out", market=coin)
+    for coin in wanted:
+        if coin not in there:
+            _log.error("the venue has no such market; it is left out", market=coin)
     return tuple(coin for coin in wanted if coin in there)
 
 
 class Feed:
     """The tasks of a term and what they share."""
 
-    def __init__(self, parts: Parts, epoch: int, coins: Sequence[str], inheritance: Inheritance) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        epoch: int,
+        coins: Sequence[str],
+        inheritance: Inheritance,
+        markets: Sequence[Market] | None = None,
+    ) -> None:
         ingest = parts.settings.ingest
         self._parts = parts
         self._epoch = epoch
@@ -110,6 +109,8 @@ class Feed:
         )
         self._appender = Appender(parts, epoch)
         self._errands = Errands(parts, self._appender, coins)
+        self._symbols = Symbols(parts, self._appender)
+        self._markets = markets
         self._writer = Writer(
             parts, self._turns, self._intake, self._appender, head=inheritance.head, marked=self._marked
         )
@@ -125,7 +126,7 @@ class Feed:
                 group.create_task(self._writer.run())
                 group.create_task(keep_saying(self._parts, self._look))
                 group.create_task(self._errands.run(self._open_holes))
-                group.create_task(self._keep_markets())
+                group.create_task(self._symbols.run(self._markets, self._heard))
         finally:
             await say_stopped(self._parts, self._epoch)
 
@@ -163,14 +164,11 @@ class Feed:
         markets = {coin: self._turns.newest.get(coin, {"trade_ms": 0, "book_ms": 0}) for coin in self._coins}
         return self._status.next(state, now_ms, trouble or holes.cause, markets)
 
-    async def _keep_markets(self) -> None:
-        """Look at the markets' metadata again from time to time; start anew if they are not the ones listened to."""
-        coins: tuple[str, ...] | None = None
-        while True:
-            await asyncio.sleep(MARKETS_EVERY_S if coins is not None else MARKETS_AGAIN_S)
-            coins = await known_coins(self._parts)
-            if coins and coins != self._coins:
-                raise Unavailable("the venue's markets have changed: the feed starts anew with those that are there")
+    def _heard(self, markets: Sequence[Market]) -> None:
+        """Start anew if the venue's markets are not the ones listened to."""
+        coins = listed(self._parts.markets, markets)
+        if coins and coins != self._coins:
+            raise Unavailable("the venue's markets have changed: the feed starts anew with those that are there")
 
 
 async def _close(signals: AsyncIterator[Signal]) -> None:

@@ -1,15 +1,12 @@
-"""What a feed says of itself in the store: its state each second, its markets' metadata."""
+"""What a feed says of itself in the store, each second."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from artery.errors import ArteryError
 from artery.ingest.parts import Parts
-from artery.model.decimals import canonical
-from artery.model.tickers import ticker
-from artery.providers.base import Market
 from artery.telemetry import logger
 
 TTL_S = 15.0
@@ -129,42 +126,3 @@ async def say_stopped(parts: Parts, epoch: int) -> None:
             await parts.store.compare_and_set(key, old, msgspec.json.encode(status), TTL_S)
     except ArteryError as error:
         _log.warning("the feed's status cannot be written", reason=str(error))
-
-
-async def say_markets(parts: Parts, markets: Sequence[Market], gone: Sequence[str] = ()) -> None:
-    """Write the metadata of these markets, where it has changed, and remove that of those that are gone."""
-    try:
-        for market in markets:
-            key, value = market_key(market.provider, market.key), msgspec.json.encode(described(market))
-            if await parts.store.get(key) != value:
-                await parts.store.put(key, value)
-        for coin in gone:
-            await parts.store.delete(market_key(parts.provider, coin))
-    except ArteryError as error:
-        _log.warning("the markets' metadata cannot be written", reason=str(error))
-
-
-async def has_markets(parts: Parts, coins: Sequence[str]) -> bool:
-    """Whether the venue was found to have these markets before."""
-    try:
-        return all([await parts.store.get(market_key(parts.provider, coin)) is not None for coin in coins])
-    except ArteryError:
-        return False
-
-
-def market_key(provider: str, coin: str) -> str:
-    return f"artery:market:{provider}:{coin}"
-
-
-def described(market: Market) -> dict[str, str]:
-    """The value of `artery:market:{provider}:{coin}`."""
-    return {
-        "provider": market.provider,
-        "coin": market.key,
-        "ticker": ticker(market.provider, market.key),
-        "base": market.base,
-        "quote": market.quote,
-        "tick_size": canonical(market.tick_size),
-        "size_step": canonical(market.size_step),
-        "status": market.status,
-    }

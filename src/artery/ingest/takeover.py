@@ -15,7 +15,7 @@ from artery.ingest.retry import persist
 from artery.ingest.turns import last_positions
 from artery.telemetry import logger
 
-FENCED_STREAMS = ("trade", "book", "feed", "history")
+FENCED_STREAMS = ("trade", "book", "feed", "history", "symbol")
 PAGE = 1_000
 TRADES_MAX = 100_000
 TRADES_PER_COIN = 1_000
