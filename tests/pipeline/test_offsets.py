@@ -10,7 +10,7 @@ from artery.pipeline.source import Options, RowsReader
 from tests.pipeline.logs import ListReader
 
 START = {"trade": "0", "feed": "0", "history": "0"}
-STORE = dict.fromkeys(("trade", "book", "candle", "feed", "history"), "0")
+STORE = dict.fromkeys(("trade", "book", "candle", "feed", "history", "symbol"), "0")
 
 
 def numbered(count: int, fields: dict[str, str] | None = None) -> list[tuple[str, dict[str, str]]]:
@@ -96,7 +96,7 @@ def test_history_comes_first_but_does_not_hold_the_others_up_for_long() -> None:
 
 def test_trades_have_their_turn_every_few_seconds_and_the_others_with_every_third() -> None:
     turns = Turns(10.0, 30.0)
-    assert [len(turns.due(now)) for now in (0, 1, 9, 10, 20, 29, 30, 31, 41)] == [4, 0, 0, 1, 1, 0, 4, 0, 1]
+    assert [len(turns.due(now)) for now in (0, 1, 9, 10, 20, 29, 30, 31, 41)] == [5, 0, 0, 2, 2, 0, 5, 0, 2]
 
 
 def test_reading_goes_on_from_where_a_trimmed_log_begins() -> None:

@@ -111,7 +111,14 @@ def test_commits_name_the_query_the_batch_and_the_positions(spark: House, log: L
     log.append("book", *encoded(book("NAMED", BASE)))
     log.append("candle", *encoded(own("NAMED", "11")))
     store.run()
-    assert spark.lake.positions() == {"trade": "1", "book": "1", "candle": "1", "feed": "0", "history": "0"}
+    assert spark.lake.positions() == {
+        "trade": "1",
+        "book": "1",
+        "candle": "1",
+        "feed": "0",
+        "history": "0",
+        "symbol": "0",
+    }
 
 
 def test_groups_are_advanced_once_the_rows_are_committed(spark: House, log: Log) -> None:

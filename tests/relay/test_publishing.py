@@ -8,13 +8,14 @@ from decimal import Decimal
 import msgspec
 import pytest
 
-from artery.model import codec
+from artery.model import codec, symbols
 from artery.model.events import Candle, Trade
 from artery.model.periods import Period
+from artery.model.symbols import Symbol
 from artery.pipeline import publisher
 from artery.pipeline.publisher import GROUP, run_publisher
-from artery.wire import requests
-from artery.wire.artery_pb2 import OHLC, HistoryReadyNotification, Market, Tick
+from artery.wire import metadata, requests
+from artery.wire.artery_pb2 import OHLC, HistoryReadyNotification, Market, SymbolMetadataUpdated, Tick
 from tests.relay.conftest import House, Peer, until
 
 TRADE = Trade(
@@ -95,9 +96,8 @@ async def test_once_connected_no_tick_is_missing_and_a_bad_entry_harms_none(hous
 
 
 async def test_who_subscribes_to_a_market_gets_its_metadata_at_once(house: House) -> None:
-    described = {"provider": "sim", "coin": "BTC", "ticker": "SIM:BTC", "base": "BTC", "quote": "USDC",
-                 "tick_size": "0.5", "size_step": "0.001", "status": "open"}  # fmt: skip
-    await house.store.put("artery:market:sim:BTC", msgspec.json.encode(described))
+    symbol = Symbol("sim", "BTC", "BTC", "USDC", Decimal("0.5"), Decimal("0.001"), version=3)
+    await house.store.put(symbols.key("sim", "BTC"), symbols.write(symbol))
     async with processor(house):
         for _ in range(2):  # the second one too, though the relay knew the topic
             subscriber = house.subscriber()
@@ -105,7 +105,21 @@ async def test_who_subscribes_to_a_market_gets_its_metadata_at_once(house: House
             topic, market = await heard(subscriber, Market)
             assert topic == "SIM:BTC|market|"
             assert isinstance(market, Market)
-            assert (market.ticker, market.market, market.tick_size) == ("SIM:BTC", "BTC", "0.5")
+            assert (market.ticker, market.market, market.tick_size, market.version) == ("SIM:BTC", "BTC", "0.5", 3)
+        newer = msgspec.structs.replace(symbol, tick_size=Decimal("0.25"), version=4)
+        await house.bus.append("symbol", [symbols.encode(newer)])
+        _, market = await heard(subscriber, Market)
+        assert isinstance(market, Market)
+        assert (market.tick_size, market.version) == ("0.25", 4)
+
+
+async def test_changed_metadata_is_told_of_on_its_topic(house: House) -> None:
+    subscriber = house.subscriber()
+    await subscriber.subscribe("METADATA_UPDATE|")
+    said = SymbolMetadataUpdated(snapshot_id=7, provider="sim", count=2, version=9)
+    await house.bus.append("notify", [metadata.encode(said, event_ts=1)])
+    async with processor(house):
+        assert await heard(subscriber, SymbolMetadataUpdated) == ("METADATA_UPDATE|", said)
 
 
 async def test_an_outcome_is_said_on_both_topics_several_times_and_then_acked(

@@ -30,6 +30,7 @@ REQUIRED_GROUPS = {
     "trade": ("cg_storage_trade",),
     "feed": ("cg_storage_feed",),
     "history": ("cg_storage_history",),
+    "symbol": ("cg_storage_symbol",),
 }
 """Groups that hold the trimmer back, once they exist."""
 

@@ -4,7 +4,7 @@ import msgspec
 import pyarrow as pa
 
 NAMESPACE = "market"
-STREAMS = ("trade", "book", "candle", "feed", "history")
+STREAMS = ("trade", "book", "candle", "feed", "history", "symbol")
 """The streams of the bus that the lake keeps."""
 
 TIME = pa.timestamp("us", tz="UTC")
@@ -126,6 +126,7 @@ SYMBOLS = Table(
         }
     ),
     key=("ticker", "version"),
+    streams=("symbol",),
 )
 
 REQUESTS = Table(

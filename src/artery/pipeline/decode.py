@@ -3,8 +3,9 @@
 import msgspec
 
 from artery.errors import BadEvent, BadInput
-from artery.model import codec
+from artery.model import codec, symbols
 from artery.model.events import Candle, FeedEvent, MarketEvent
+from artery.model.symbols import Symbol
 from artery.wire import history
 from artery.wire.artery_pb2 import OHLCBatch
 from artery.wire.requests import OWN
@@ -27,6 +28,11 @@ def event(raw: Raw) -> MarketEvent | FeedEvent:
     """The event in an entry of `trade`, `book`, `candle` or `feed`."""
     position, line = raw
     return codec.decode(fields(line), entry_id=position)
+
+
+def symbol(raw: Raw) -> Symbol:
+    """The market's metadata in an entry of `symbol`."""
+    return symbols.decode(fields(raw[1]))
 
 
 def page(raw: Raw) -> list[Candle]:

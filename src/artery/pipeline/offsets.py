@@ -12,7 +12,8 @@ Offsets = dict[str, str]
 """Stream → the position up to which it has been read."""
 
 FAST = ("trade", "feed", "history")
-STORE = ("trade", "book", "candle", "feed", "history")
+STORE = ("trade", "book", "candle", "feed", "history", "symbol")
+PROMPT = ("trade", "symbol")
 SLOW = ("book", "candle", "feed")
 """Streams whose tables the store query writes less often, so that files stay few."""
 
@@ -50,7 +51,8 @@ def plan_store(reader: BusReader, start: Offsets, trades_max: int, due: Collecti
 
 
 class Turns:
-    """When which streams are due for the lake: trades every `store_s`, the slow ones with them every `slow_s`."""
+    """When which streams are due for the lake: trades and symbols every `store_s`, the slow ones with them every
+    `slow_s`."""
 
     def __init__(self, store_s: float, slow_s: float) -> None:
         self._store_s = store_s
@@ -63,9 +65,9 @@ class Turns:
             return ()
         self._store_at = now
         if now - self._slow_at < self._slow_s:
-            return ("trade",)
+            return PROMPT
         self._slow_at = now
-        return ("trade", *SLOW)
+        return (*PROMPT, *SLOW)
 
 
 def capped(reader: BusReader, stream: str, after: str, head: str, limit: int) -> str:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from artery import crash
 from artery.bus.base import Bus
 from artery.lake.places import NAME as CATALOG
-from artery.lake.tables import OHLC, REQUESTS
+from artery.lake.tables import OHLC, REQUESTS, Table
 from artery.pipeline import merges
 from artery.pipeline.calls import Calls
 from artery.store.base import Store
@@ -150,10 +150,10 @@ def count(session: Any, pages: Sequence[OHLCBatch]) -> list[int]:
     return [int(found) for found in there.agg(*sums).first()]
 
 
-def snapshot(session: Any) -> int:
-    """The newest snapshot of the candles, 0 where there is none."""
+def snapshot(session: Any, table: Table = OHLC) -> int:
+    """The newest snapshot of a table, 0 where there is none."""
     load = session._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable
-    newest = load(session._jsparkSession, f"{CATALOG}.{OHLC.full_name}").currentSnapshot()
+    newest = load(session._jsparkSession, f"{CATALOG}.{table.full_name}").currentSnapshot()
     return int(newest.snapshotId()) if newest is not None else 0
 
 

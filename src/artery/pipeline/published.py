@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping
 
 from artery.errors import BadEvent
-from artery.model import codec
+from artery.model import codec, symbols
 from artery.model.decimals import canonical
 from artery.model.events import Candle, Trade
 from artery.model.periods import Period
+from artery.model.symbols import Symbol
 from artery.model.tickers import ticker
 from artery.wire import topics
 from artery.wire.artery_pb2 import OHLC, Market, Tick
@@ -15,19 +16,23 @@ MARKET = "|market"
 
 
 def topic_of(fields: Mapping[str, str]) -> str:
-    """Where an entry of `trade` or `candle` is published; nothing, if it is neither."""
+    """Where an entry of `trade`, `candle` or `symbol` is published; nothing, if it is none of them."""
     try:
         name = ticker(fields.get("provider", "external"), fields["coin"])
         if fields["t"] == "TRADE":
             return topics.tick(name)
+        if fields["t"] == "SYMBOL":
+            return topics.market(name)
         return topics.ohlc(name, Period.parse(fields["interval"])) if fields["t"] == "CANDLE" else ""
     except (KeyError, BadEvent):
         return ""
 
 
-def message_of(fields: Mapping[str, str], position: str) -> Tick | OHLC | None:
-    """An entry of `trade` or `candle` as a message; what cannot be read is the storage's to bury."""
+def message_of(fields: Mapping[str, str], position: str) -> Tick | OHLC | Market | None:
+    """An entry of `trade`, `candle` or `symbol` as a message; what cannot be read is the storage's to bury."""
     try:
+        if fields.get("t") == "SYMBOL":
+            return market(symbols.decode(fields))
         event = codec.decode(fields, entry_id=position)
     except BadEvent:
         return None
@@ -67,18 +72,17 @@ def ohlc(candle: Candle) -> OHLC:
     )
 
 
-def market(described: Mapping[str, str]) -> Market:
-    """The value of `artery:market:…` in the store as a message."""
-    get = described.get
+def market(symbol: Symbol) -> Market:
     return Market(
-        ticker=get("ticker", ""),
-        provider=get("provider", ""),
-        market=get("coin", ""),
-        base=get("base", ""),
-        quote=get("quote", ""),
-        tick_size=get("tick_size", ""),
-        size_step=get("size_step", ""),
-        status=get("status", ""),
+        ticker=symbol.ticker,
+        provider=symbol.provider,
+        market=symbol.coin,
+        base=symbol.base,
+        quote=symbol.quote,
+        tick_size=canonical(symbol.tick_size),
+        size_step=canonical(symbol.size_step),
+        status=symbol.status,
+        version=symbol.version,
     )
 
 

@@ -7,17 +7,19 @@ import asyncio
 import heapq
 import random
 import time
+from collections.abc import Mapping, Sequence
 
-import msgspec
+from google.protobuf.message import Message
 
 from artery.bus.base import START, Bus, Entry
 from artery.errors import ArteryError, BadEvent, BadInput, PositionLost, Unavailable
+from artery.model import symbols
 from artery.model.tickers import parse_ticker
 from artery.pipeline import published
 from artery.settings import Settings
 from artery.store.base import Store
 from artery.telemetry import counter, logger
-from artery.wire import certificates, messages, relays, requests
+from artery.wire import certificates, messages, metadata, relays, requests, topics
 from artery.wire.listeners import Listeners
 from artery.wire.sockets import XPUB_VERBOSE, Context, Kind, Socket, show
 
@@ -70,7 +72,7 @@ class Publisher:
         self._wanted: dict[str, bool] = {}
 
     async def run(self) -> None:
-        heads = {stream: await self._bus.head(stream) for stream in ("trade", "candle")}
+        heads = {stream: await self._bus.head(stream) for stream in ("trade", "candle", "symbol")}
         async with asyncio.TaskGroup() as group:
             group.create_task(self._find())
             group.create_task(self._listen())
@@ -112,9 +114,9 @@ class Publisher:
             provider, coin = parse_ticker(name)
         except BadInput:
             return
-        value = await self._store.get(f"artery:market:{provider}:{coin}")
-        if value is not None:
-            self._send(f"{name}{published.MARKET}|", published.market(msgspec.json.decode(value, type=dict[str, str])))
+        symbol = symbols.read(await self._store.get(symbols.key(provider, coin)))
+        if symbol is not None:
+            self._send(topics.market(name), published.market(symbol))
 
     async def _follow(self, stream: str, after: str) -> None:
         """Say what is new, as far as someone wants it. What was lost on the way is seen by its `seq`."""
@@ -147,7 +149,7 @@ class Publisher:
 
 
 class Outcomes:
-    """Says every outcome on `notify` on its topics, several times; it is acked once it was said for the last time."""
+    """Says what is on `notify` on its topics, several times; it is acked once it was said for the last time."""
 
     def __init__(self, bus: Bus, socket: Socket) -> None:
         self._bus = bus
@@ -194,16 +196,27 @@ class Outcomes:
             await self._bus.ack("notify", GROUP, over)
 
     def _say(self, entry: Entry) -> bool:
-        """Whether it is an outcome; whatever else is on `notify` is others' to deliver."""
-        if entry.fields.get("kind") != "history":
-            return False
+        """Whether it is ours to say; whatever else is on `notify` is others' to deliver."""
         try:
-            outcome = requests.decode_outcome(entry.fields)
+            said = notice_of(entry.fields)
         except BadEvent as error:
-            _log.warning("an outcome cannot be read", position=entry.id, reason=str(error))
+            _log.warning("a notice cannot be read", position=entry.id, reason=str(error))
             return False
-        for topic in requests.topics_of(outcome.request_id, outcome.client_id):
-            if not self._socket.send(messages.publish(topic, outcome)):
-                raise Unavailable("the socket to the relays does not take an outcome")
-        _SENT.labels("HistoryReadyNotification").inc()
+        if said is None:
+            return False
+        message, names = said
+        for topic in names:
+            if not self._socket.send(messages.publish(topic, message)):
+                raise Unavailable("the socket to the relays does not take a notice")
+        _SENT.labels(type(message).__name__).inc()
         return True
+
+
+def notice_of(fields: Mapping[str, str]) -> tuple[Message, Sequence[str]] | None:
+    """What an entry of `notify` says, and on which topics; None if it is not for ZeroMQ's clients."""
+    if fields.get("kind") == metadata.KIND:
+        return metadata.decode(fields), (topics.METADATA_UPDATE,)
+    if fields.get("kind") != "history":
+        return None
+    outcome = requests.decode_outcome(fields)
+    return outcome, requests.topics_of(outcome.request_id, outcome.client_id)

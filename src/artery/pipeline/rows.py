@@ -8,15 +8,16 @@ import msgspec
 import pyarrow as pa
 
 from artery.errors import BadEvent
-from artery.lake.tables import BOOKS, GAPS, OHLC, TRADES, Table
+from artery.lake.tables import BOOKS, GAPS, OHLC, SYMBOLS, TRADES, Table
 from artery.model.events import Book, Candle, Mark, Trade
+from artery.model.symbols import Symbol
 from artery.model.tickers import ticker
 from artery.pipeline import decode
 from artery.pipeline.decode import Raw
 
 Row = dict[str, Any]
 TRADE, BOOK, CANDLE, HISTORY, GAP, BAD, END = ("trade", "book", "candle", "history", "gap", "bad", "end")
-OUTCOME = "outcome"
+OUTCOME, SYMBOL = "outcome", "symbol"
 
 
 def _struct(table: Table) -> pa.DataType:
@@ -30,6 +31,7 @@ SCHEMA = pa.schema(
         ("book", _struct(BOOKS)),
         ("ohlc", _struct(OHLC)),
         ("gap", _struct(GAPS)),
+        ("symbol", _struct(SYMBOLS)),
         (
             "bad",
             pa.struct([("stream", pa.string()), ("id", pa.string()), ("line", pa.string()), ("error", pa.string())]),
@@ -70,6 +72,7 @@ class Rows:
             "candle": self._candle,
             "feed": self._feed,
             "history": self._history,
+            "symbol": self._symbol,
         }
 
     def _trade(self, raw: Raw) -> None:
@@ -101,6 +104,11 @@ class Rows:
             self._rows[(HISTORY, *candle.key)] = {"kind": HISTORY, "ohlc": _ohlc_row(candle, "history")}
         if (last := decode.closing(raw)) is not None:
             self._rows.setdefault((OUTCOME, last.request_id), {"kind": OUTCOME, "outcome": last.SerializeToString()})
+
+    def _symbol(self, raw: Raw) -> None:
+        symbol = decode.symbol(raw)
+        key = (SYMBOL, symbol.ticker, symbol.version)
+        self._rows.setdefault(key, {"kind": SYMBOL, "symbol": _symbol_row(symbol)})
 
 
 def _expect(raw: Raw, kind: type[Any]) -> Any:
@@ -166,6 +174,21 @@ def _gap_row(mark: Mark) -> Row:
         "cause": mark.cause,
         "repaired_at": None,
         "repaired_from": None,
+    }
+
+
+def _symbol_row(symbol: Symbol) -> Row:
+    return {
+        "ticker": symbol.ticker,
+        "version": symbol.version,
+        "provider": symbol.provider,
+        "market": symbol.coin,
+        "base": symbol.base,
+        "quote": symbol.quote,
+        "tick_size": symbol.tick_size,
+        "size_step": symbol.size_step,
+        "status": symbol.status,
+        "valid_from": _time(symbol.valid_from),
     }
 
 

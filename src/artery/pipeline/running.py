@@ -26,6 +26,7 @@ from artery.pipeline.queries import start_query, warm_up
 from artery.pipeline.session import Spark
 from artery.pipeline.source import Options
 from artery.pipeline.storage import GROUPS, StoreQuery
+from artery.pipeline.symbols import Tidings
 from artery.settings import Settings
 from artery.store.base import Store
 
@@ -120,8 +121,10 @@ class Running:
         wanted = {stream: max(named[stream], moved.get(stream, START), key=place) for stream in STORE}
         positions = {stream: await self._resumed(stream, wanted[stream]) for stream in STORE}
         outcomes = Outcomes(self._bus, self._store, self._calls)
-        await self._in_thread(outcomes.take_up, session)
-        self._storage = StoreQuery(positions, self._bus, self._calls, self._log, outcomes=outcomes)
+        tidings = Tidings(self._bus, self._store, self._calls)
+        for left in (outcomes.take_up, tidings.say):
+            await self._in_thread(left, session)
+        self._storage = StoreQuery(positions, self._bus, self._calls, self._log, outcomes=outcomes, tidings=tidings)
         await self._in_thread(self._start_query, session, "store", "artery_rows", positions, self._storage.on_batch)
         if await _until(lambda: self.batches()[1] >= 0, FIRST_BATCH_S):
             self._spark.let_go()

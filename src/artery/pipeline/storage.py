@@ -14,7 +14,7 @@ from artery.bus.base import Bus, Entry, place
 from artery.errors import BadEvent
 from artery.lake.places import BATCH, LOG, POSITIONS, QUERY
 from artery.lake.places import NAME as CATALOG
-from artery.lake.tables import BOOKS, GAPS, OHLC, REQUESTS, TRADES, Table
+from artery.lake.tables import BOOKS, GAPS, OHLC, REQUESTS, SYMBOLS, TRADES, Table
 from artery.pipeline import decode, merges, rows
 from artery.pipeline.calls import Calls
 from artery.pipeline.candles import KEEP_MS
@@ -22,17 +22,33 @@ from artery.pipeline.fast import Progress
 from artery.pipeline.merges import Slice
 from artery.pipeline.offsets import STORE, Offsets
 from artery.pipeline.outcomes import Outcomes
+from artery.pipeline.symbols import Tidings
 from artery.pipeline.transforms import SLACK_MS, candles_of, late_windows
 from artery.pipeline.upkeep import Upkeep
 
 NAME = "store"
 _PAGE = 1_000
 GROUPS = {stream: f"cg_storage_{stream}" for stream in STORE}
-_COLUMN = {rows.GAP: "gap", rows.BOOK: "book", rows.CANDLE: "ohlc", rows.HISTORY: "ohlc", rows.TRADE: "trade"}
-_STREAM = {rows.GAP: "feed", rows.BOOK: "book", rows.CANDLE: "candle", rows.HISTORY: "history", rows.TRADE: "trade"}
+_COLUMN = {
+    rows.GAP: "gap",
+    rows.SYMBOL: "symbol",
+    rows.BOOK: "book",
+    rows.CANDLE: "ohlc",
+    rows.HISTORY: "ohlc",
+    rows.TRADE: "trade",
+}
+_STREAM = {
+    rows.GAP: "feed",
+    rows.SYMBOL: "symbol",
+    rows.BOOK: "book",
+    rows.CANDLE: "candle",
+    rows.HISTORY: "history",
+    rows.TRADE: "trade",
+}
 """In the order in which a batch commits: trades last, because their commit vouches for the whole batch."""
 _INSERTED: Mapping[str, tuple[Table, str]] = {
     rows.GAP: (GAPS, "from"),
+    rows.SYMBOL: (SYMBOLS, "valid_from"),
     rows.BOOK: (BOOKS, "ts"),
     rows.TRADE: (TRADES, "ts"),
 }
@@ -57,7 +73,14 @@ class StoreQuery:
     """
 
     def __init__(
-        self, start: Offsets, bus: Bus, calls: Calls, log: int = 0, *, outcomes: Outcomes | None = None
+        self,
+        start: Offsets,
+        bus: Bus,
+        calls: Calls,
+        log: int = 0,
+        *,
+        outcomes: Outcomes | None = None,
+        tidings: Tidings | None = None,
     ) -> None:
         self.progress = Progress(positions=dict(start))
         self.committed_ms = 0
@@ -68,6 +91,7 @@ class StoreQuery:
         self._calls = calls
         self._upkeep = Upkeep()
         self._outcomes = outcomes
+        self._tidings = tidings
 
     def on_batch(self, found: Any, batch_id: int) -> None:
         """Spark's foreachBatch."""
@@ -113,9 +137,19 @@ class StoreQuery:
             merges.merge_candles(mine, part)
         elif kind == rows.HISTORY:
             merges.merge_history(mine, part)
+        elif kind == rows.SYMBOL:
+            self._keep_symbols(mine, part)
         else:
             merges.insert_new(mine, table, at, part)
         self._count(table)
+
+    def _keep_symbols(self, mine: DataFrame, part: Slice) -> None:
+        """Committed, then told of."""
+        if self._tidings:
+            self._tidings.put_down(mine)
+        merges.insert_new(mine, SYMBOLS, "valid_from", part)
+        if self._tidings:
+            self._tidings.say(mine.sparkSession)
 
     def _finish(self, batch: DataFrame, batch_id: int) -> None:
         """Requests whose last page is in this batch: this commit, not the candles', says that it was read."""
@@ -180,7 +214,7 @@ async def bury(bus: Bus, stream: str, entries: Sequence[tuple[Entry, str]]) -> N
 
 def look(batch: DataFrame) -> Found:
     """One small job that says what there is to commit."""
-    at = F.coalesce("trade.ts", "book.ts", "ohlc.start", "gap.from")
+    at = F.coalesce("trade.ts", "book.ts", "ohlc.start", "gap.from", "symbol.valid_from")
     late_ms = F.unix_millis("trade.received") - F.unix_millis("trade.ts")
     seen = (
         batch.select("kind", at.alias("at"), F.col("ohlc.period_s").alias("period_s"), late_ms.alias("late_ms"), "end")
