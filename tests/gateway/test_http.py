@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pytest
 from artery.errors import CannotStart
 from artery.gateway import keys
 from artery.gateway.service import run_gateway
+from artery.model import symbols
+from artery.model.symbols import Symbol
 from tests.gateway.made import BTC, T0, mark, trade
 from tests.gateway.running import Running, started, until
 
@@ -173,9 +176,8 @@ async def test_an_error_of_ours_is_a_plain_500_and_one_line_in_the_log(
 
 
 async def test_markets_and_providers_are_known_from_the_start_and_learn_more(running: Running) -> None:
-    row = {"provider": "sim", "coin": "SOL", "ticker": "SIM:SOL", "base": "SOL", "quote": "USD",
-           "tick_size": "0.01", "size_step": "0.1", "status": "open"}  # fmt: skip
-    await running.store.put("artery:market:sim:SOL", msgspec.json.encode(row))
+    sol = Symbol("sim", "SOL", "SOL", "USD", Decimal("0.01"), Decimal("0.1"))
+    await running.store.put(symbols.key("sim", "SOL"), symbols.write(sol))
     await running.store.put("artery:feed:sim", msgspec.json.encode({"state": "live"}))
     await running.publish(trade(1, px=123))
     await until(lambda: running.gateway.hub.newest(BTC, "TRADE"))
@@ -184,7 +186,8 @@ async def test_markets_and_providers_are_known_from_the_start_and_learn_more(run
         assert [market["coin"] for market in markets][:2] == ["BTC", "ETH"]
         assert markets[0] | {"base": "", "quote": "", "tick_size": "", "size_step": "", "status": ""} == {
             "provider": "sim", "coin": "BTC", "channel": BTC, "ticker": "SIM:BTC", "base": "", "quote": "",
-            "tick_size": "", "size_step": "", "status": "", "simulated": True, "last": "123",
+            "tick_size": "", "size_step": "", "status": "", "version": 0, "valid_from": 0, "followed": False,
+            "simulated": True, "last": "123",
         }  # fmt: skip
 
         async def learnt() -> list[dict[str, Any]]:

@@ -1,17 +1,19 @@
 """TradingView's charting library gets from `/udf/*` what its documentation asks for."""
 
 from collections.abc import AsyncIterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
-import msgspec
 import pytest
 
 from artery.gateway import keys, udf
 from artery.gateway.catalog import Market
 from artery.gateway.rows import CandleRow
+from artery.model import symbols
 from artery.model.periods import DERIVED, Period
+from artery.model.symbols import Symbol
 from tests.gateway.made import MINUTE, T0, candle
 from tests.gateway.running import Running, started, until
 
@@ -103,9 +105,8 @@ HISTORY = {
 async def charted(tmp_path: Path) -> AsyncIterator[Running]:
     """A gateway with three minutes of candles, a pause, and one more: the last is still open."""
     async with started(tmp_path) as running:
-        row = {"provider": "sim", "coin": "BTC", "base": "BTC", "quote": "USD", "tick_size": "0.05",
-               "size_step": "0.001", "status": "open"}  # fmt: skip
-        await running.store.put("artery:market:sim:BTC", msgspec.json.encode(row))
+        btc = Symbol("sim", "BTC", "BTC", "USD", Decimal("0.05"), Decimal("0.001"))
+        await running.store.put(symbols.key("sim", "BTC"), symbols.write(btc))
         await running.candles(*(candle(n, seq=n + 1, close=100 + n) for n in range(3)))
         await running.candles(candle(10, seq=4, close=110, closed=False))
         await until(lambda: len(running.gateway.history.recent.rows("sim", "BTC", 60, 0, T0 * 2)) == 4)

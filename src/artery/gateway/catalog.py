@@ -1,4 +1,4 @@
-"""What there is to subscribe to: the configured markets, those in the store, and foreign ones seen on the bus."""
+"""What there is to subscribe to: the configured markets, all that the venue has, and foreign ones seen on the bus."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -6,20 +6,22 @@ from typing import Any
 import msgspec
 
 from artery.gateway.hub import Hub
+from artery.model import symbols
 from artery.model.channels import ALL_MIDS, Channel
+from artery.model.decimals import canonical
 from artery.model.events import EXTERNAL
 from artery.model.periods import DERIVED
+from artery.model.symbols import Symbol
 from artery.model.tickers import ticker
 from artery.settings import Settings
 from artery.store.base import Store
 
-MARKETS = "artery:market:"
 FEEDS = "artery:feed:"
 _FOREIGN_MAX = 10_000
 
 
 class Market(msgspec.Struct, frozen=True):
-    """A market's metadata as ingest has put it into the store."""
+    """A market's metadata; version 0 is one of which nothing is known yet."""
 
     provider: str
     coin: str
@@ -28,6 +30,8 @@ class Market(msgspec.Struct, frozen=True):
     tick_size: str = ""
     size_step: str = ""
     status: str = "unknown"
+    version: int = 0
+    valid_from: int = 0
 
 
 class Catalog:
@@ -41,6 +45,7 @@ class Catalog:
             (self._provider, coin): Market(self._provider, coin, base=coin) for coin in settings.ingest.markets
         }
         self._channels: set[str] = set()
+        self._followed: set[tuple[str, str]] = set()
         self._index()
 
     def known(self, channel: str) -> bool:
@@ -53,13 +58,21 @@ class Catalog:
         return sorted(self._channels)
 
     async def refresh(self) -> None:
-        """Take up the markets that ingest has found."""
-        for _, raw in await self._store.scan(MARKETS):
-            try:
-                market = msgspec.json.decode(raw, type=Market)
-            except msgspec.MsgspecError:
-                continue
-            self._markets[market.provider, market.coin] = market
+        """Take up what ingest has found, which may not be committed to the lake yet, and which markets it follows."""
+        found = [symbols.read(raw) for _, raw in await self._store.scan(symbols.PREFIX)]
+        self._followed = {
+            (name.removeprefix(FEEDS), coin)
+            for name, raw in await self._store.scan(FEEDS)
+            for coin in _decoded(raw).get("markets") or ()
+        }
+        self.take(symbol for symbol in found if symbol is not None)
+
+    def take(self, found: Iterable[Symbol]) -> None:
+        """Take up versions of markets' metadata, wherever they come from: the newest of each stays."""
+        for symbol in found:
+            known = self._markets.get((symbol.provider, symbol.coin))
+            if known is None or symbol.version > known.version:
+                self._markets[symbol.provider, symbol.coin] = _market(symbol)
         self._index()
 
     def see(self, provider: str, coin: str) -> None:
@@ -93,6 +106,9 @@ class Catalog:
             "tick_size": market.tick_size,
             "size_step": market.size_step,
             "status": market.status,
+            "version": market.version,
+            "valid_from": market.valid_from,
+            "followed": (market.provider, market.coin) in self._followed,
             "simulated": market.provider == "sim",
             "last": self._last(channel),
         }
@@ -111,18 +127,33 @@ class Catalog:
         self._channels |= {str(Channel(provider, ALL_MIDS)) for provider, _ in self._markets}
 
 
+def _market(symbol: Symbol) -> Market:
+    return Market(
+        provider=symbol.provider,
+        coin=symbol.coin,
+        base=symbol.base,
+        quote=symbol.quote,
+        tick_size=canonical(symbol.tick_size),
+        size_step=canonical(symbol.size_step),
+        status=symbol.status,
+        version=symbol.version,
+        valid_from=symbol.valid_from,
+    )
+
+
+def _decoded(raw: bytes | None) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(raw or b"{}", type=dict[str, Any])
+    except msgspec.MsgspecError:
+        return {}
+
+
 def _provider(name: str, raw: bytes | None) -> dict[str, Any]:
-    state = "off"
-    if raw is not None:
-        try:
-            state = str(msgspec.json.decode(raw, type=dict[str, Any]).get("state", "off"))
-        except msgspec.MsgspecError:
-            state = "off"
     foreign = name == EXTERNAL
     return {
         "provider": name,
         "exchange": ticker(name, "").rstrip(":"),
         "simulated": name == "sim",
-        "state": state,
+        "state": str(_decoded(raw).get("state", "off")),
         "capabilities": {"trades": not foreign, "books": not foreign, "candles": [str(period) for period in DERIVED]},
     }

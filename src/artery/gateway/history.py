@@ -10,6 +10,7 @@ import pyarrow as pa
 from artery.bus.base import Bus, Entry, place
 from artery.errors import BadEvent, PositionLost
 from artery.gateway import rows
+from artery.gateway.listings import SymbolReads
 from artery.gateway.past import PastLake
 from artery.gateway.recent import Recent
 from artery.gateway.rows import CandleRow, TradeRow
@@ -29,7 +30,7 @@ T = TypeVar("T")
 Row = TypeVar("Row", CandleRow, TradeRow)
 
 
-class LakeReads(PastLake, Protocol):
+class LakeReads(PastLake, SymbolReads, Protocol):
     """What the gateway reads of the lake; synchronous and thread-safe, the newest `limit` rows, oldest first."""
 
     def candles(self, ticker: str, period_s: int, start_ms: int, end_ms: int, limit: int) -> pa.Table: ...

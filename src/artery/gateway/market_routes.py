@@ -22,7 +22,8 @@ _NEXT = "Artery-Next"
 
 _PROVIDER = Provider("sim", "SIM", True, "live", Capabilities(True, True, [str(period) for period in DERIVED]))
 _MARKET = Market(
-    "sim", "BTC", "artery:stream:sim:BTC", "SIM:BTC", "BTC", "USD", "0.1", "0.001", "open", True, "43250.5"
+    "sim", "BTC", "artery:stream:sim:BTC", "SIM:BTC", "BTC", "USD", "0.1", "0.001", "open",
+    3, 1_730_000_000_000, True, True, "43250.5",
 )  # fmt: skip
 _GAP = Gap("sim", "BTC", 1_730_000_040_000, 1_730_000_052_000, "the connection was cut", 1_730_000_000_123)
 _CANDLE = rows.CandleRow(1_730_000_040_000, "43250", "43260.5", "43249", "43255", "12.5", 41, True, 0)
@@ -59,7 +60,7 @@ def routes(parts: Parts) -> list[Route]:
             method="GET",
             path="/v1/markets",
             name="markets",
-            doc="Every market that can be subscribed to, with its newest price.",
+            doc="Every market that can be subscribed to, with its newest price; `followed`: its live data comes now.",
             handle=markets,
             answers=(Answer(Markets([_MARKET]), (Markets,)),),
         ),

@@ -24,6 +24,7 @@ from artery.gateway.hub import Hub
 from artery.gateway.intake import intake
 from artery.gateway.limits import LIMITS, Limits
 from artery.gateway.listening import listening
+from artery.gateway.listings import Listings
 from artery.gateway.parts import Parts
 from artery.gateway.past import Past
 from artery.gateway.protocol import StreamProtocol
@@ -93,6 +94,7 @@ class Gateway:
         self.history = History(recent, lake, bus)
         self._past = Past(bus, lake)
         self._healer = Healer(self.hub, self._past)
+        self._listings = Listings(bus, lake, self._catalog)
         self._tails = Tails(bus, lake, self.hub, self._catalog, recent)
         access = Access(store, strangers=_rates(settings.gateway.strangers_per_s))
         door = Door(settings.gateway.host, settings.gateway.hosts, settings.gateway.origins)
@@ -131,6 +133,7 @@ class Gateway:
                 group.create_task(self._live(subscription))
                 group.create_task(self._healer.audit())
                 group.create_task(self._tails.run(positions))
+                group.create_task(self._listings.run())
                 group.create_task(self._sweep())
                 group.create_task(self._recheck())
                 group.create_task(self._follow_catalog(subscription))

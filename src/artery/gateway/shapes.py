@@ -65,6 +65,9 @@ class Market(Shape, frozen=True):
     tick_size: str
     size_step: str
     status: str
+    version: int
+    valid_from: int
+    followed: bool
     simulated: bool
     last: str | None
 

@@ -21,7 +21,7 @@ from sqlalchemy.exc import OperationalError
 from artery.errors import Unavailable
 from artery.lake.catalog import open_catalog, translated
 from artery.lake.places import LOG, NAME, POSITIONS, QUERY, catalog_file
-from artery.lake.tables import NAMESPACE, OHLC, STREAMS, TABLES, TIME, TRADES, Table
+from artery.lake.tables import NAMESPACE, OHLC, STREAMS, SYMBOLS, TABLES, TIME, TRADES, Table
 
 ROWS_MAX = 100_000
 START = "0"
@@ -78,6 +78,12 @@ class Lake:
         """Every row of a table; meant for small tables and for tests."""
         table = TABLES[name]
         return self._again_if_moved(lambda: self._scan_all(table))
+
+    def symbols(self) -> pa.Table:
+        """The newest version of every market's metadata."""
+        found = self.scan(SYMBOLS.name).sort_by([("ticker", "ascending"), ("version", "descending")])
+        names = found["ticker"].to_pylist()
+        return found.filter(pa.array([at == 0 or names[at - 1] != name for at, name in enumerate(names)], pa.bool_()))
 
     def snapshot(self, name: str) -> int:
         """The table's newest snapshot, 0 where it has none."""
