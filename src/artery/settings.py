@@ -70,6 +70,9 @@ class Ingest:
     grace_s: float = _setting(1.0, "how long a trade may be on its way before candles close over it")
     lock_ttl_s: float = _setting(30.0, "how long a feed without a sign of life keeps its leader lock")
     history_days: float = _setting(3.0, "how much of the past is fetched at the first start")
+    demand_max: int = _setting(
+        200, "markets followed because clients want them, beside those of the settings; the venue's limits hold too"
+    )
     symbols_s: float = _setting(60.0, "time between two looks at the venue's list of markets")
     queue_max: int = _setting(
         100_000, "events that may wait for the bus before trades are dropped and marked as a hole"
@@ -125,6 +128,8 @@ class Gateway:
     requests_per_s: float = _setting(
         100.0, "HTTP requests a second of one key, in bursts of four times as many; 0: any"
     )
+    demand_max: int = _setting(200, "markets beside those of the settings that one gateway may have followed")
+    key_demand_max: int = _setting(50, "markets beside those of the settings that one key may have followed")
     strangers_per_s: float = _setting(
         20.0, "requests a second without a valid key from one address, in bursts of four times as many; 0: any"
     )
@@ -139,6 +144,7 @@ class Relay:
     control_port: int = _setting(5556, "port where ingestors are told what to do")
     processor_port: int = _setting(5557, "port where processors send what they have made")
     client_port: int = _setting(5558, "port where clients subscribe")
+    demand_max: int = _setting(200, "markets beside those of the settings that one relay may have followed")
     processors: tuple[str, ...] = _setting(
         (),
         "processors that the relay connects to, instead of listening for them: tcp://host:5557, or name:5557 for every"

@@ -39,8 +39,10 @@ class ScriptedVenue:
     """Everyone who listens hears what was said since; candles are made up from their start."""
 
     provider = "sim"
+    markets_max = 480
 
     def __init__(self, coins: Sequence[str]) -> None:
+        self.followed: tuple[str, ...] = ()
         self.coins = tuple(coins)
         self.ticks: dict[str, Decimal] = {}
         self.listening = 0
@@ -71,6 +73,9 @@ class ScriptedVenue:
         finally:
             self._ears.remove(ear)
             self.listening -= 1
+
+    def follow(self, coins: Sequence[str]) -> None:
+        self.followed = tuple(coins)
 
     async def markets(self) -> list[Market]:
         if self.markets_hang:
@@ -168,7 +173,7 @@ class Stage:
         self.parts = self.parts_with(self.settings)
 
     def parts_with(self, settings: Settings) -> Parts:
-        pauses = Pauses(beat_s=0.002, look_s=0.005, ask_s=0.0, status_s=0.02)
+        pauses = Pauses(beat_s=0.002, look_s=0.005, ask_s=0.0, status_s=0.02, demand_s=0.02)
         now_ms = lambda: self.venue.now_ms  # noqa: E731 (both clocks are the venue's)
         return Parts(settings, self.bus, self.pubsub, self.store, self.venue, now_ms, pauses, steady_ms=now_ms)
 

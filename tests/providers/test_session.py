@@ -299,3 +299,57 @@ def test_a_refused_market_is_left_out_longer_each_time_and_can_come_back() -> No
     talk.session.admit("NOPE")
     talk.wait(1)
     assert talk.asked_for("trades", "NOPE") == 1
+
+
+def test_a_market_can_be_added_while_the_others_go_on() -> None:
+    talk = connected("BTC")
+    before = len(talk.sent)
+    talk.session.follow(*talk.roster.want(["BTC", "ETH"]), talk.wall_ms)
+    talk.wait(0.5)
+    assert talk.sent[before:] == ['{"method":"subscribe","subscription":{"type":"trades","coin":"ETH"}}']
+    talk.ack("trades", "ETH")
+    talk.wait(TIMING.gather_s + 1)
+    assert talk.ups()[-1] == ("ETH",)
+    assert talk.asked_for("l2Book", "ETH") == 1
+    assert talk.downs() == []
+
+
+def test_a_dropped_market_is_left_at_the_venue_and_nothing_more_is_told_of_it() -> None:
+    talk = connected("BTC", "ETH")
+    talk.session.follow(*talk.roster.want(["BTC"]), talk.wall_ms)
+    talk.wait(0.5)
+    left = [text for text in talk.sent if '"unsubscribe"' in text]
+    assert [('"trades"' in text, '"ETH"' in text) for text in left] == [(True, True), (False, True)]
+    told = len(talk.told)
+    talk.trade("ETH", "late")
+    for _ in range(int(TIMING.book_stale_s) + 3):
+        talk.book("BTC")
+        talk.mids()
+        talk.wait(1)
+    assert all(isinstance(signal, Batch) for signal in talk.told[told:])
+    coins = {
+        event.coin
+        for signal in talk.told[told:]
+        if isinstance(signal, Batch)
+        for event in signal.events
+        if isinstance(event, (Trade, Book))
+    }
+    assert coins == {"BTC"}
+    talk.session.follow(*talk.roster.want(["BTC", "ETH"]), talk.wall_ms)
+    talk.wait(0.5)
+    talk.ack("trades", "ETH")
+    talk.wait(TIMING.gather_s + 1)
+    assert talk.ups()[-1] == ("ETH",)
+
+
+def test_a_market_that_is_dropped_before_it_was_answered_for_holds_nobody_up() -> None:
+    talk = connected("BTC")
+    talk.session.follow(*talk.roster.want(["BTC", "ETH", "SOL"]), talk.wall_ms)
+    talk.wait(0.5)
+    talk.session.follow(*talk.roster.want(["BTC", "SOL"]), talk.wall_ms)
+    talk.wait(0.5)
+    talk.ack("trades", "ETH")  # too late
+    talk.ack("trades", "SOL")
+    talk.wait(TIMING.gather_s + 1)
+    assert talk.ups()[-1] == ("SOL",)
+    assert talk.downs() == []

@@ -4,12 +4,13 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Iterator, Sequence
 
-from artery.errors import ArteryError, Fenced, Unavailable
+from artery.errors import ArteryError, Fenced
 from artery.ingest import metrics
 from artery.ingest.clock import FeedClock
+from artery.ingest.demand import Demand
 from artery.ingest.history import Errands
 from artery.ingest.intake import Intake
-from artery.ingest.marks import Holes, Span
+from artery.ingest.marks import DROPPED, Holes, Span, unwatched, watched
 from artery.ingest.parts import Parts
 from artery.ingest.status import FeedStatus, StatusLine, keep_saying, say_stopped, state_of
 from artery.ingest.symbols import Symbols, are_known, ask_markets
@@ -96,6 +97,7 @@ class Feed:
         self._epoch = epoch
         self._coins = tuple(coins)
         self._inheritance = inheritance
+        self._watched = inheritance.watched
         self._heard_ms = parts.now_ms()
         self._status = StatusLine(parts.provider, epoch)
         self._intake = Intake(ingest.queue_max)
@@ -108,7 +110,8 @@ class Feed:
             throttle=BookThrottle(ingest.books_per_s),
         )
         self._appender = Appender(parts, epoch)
-        self._errands = Errands(parts, self._appender, coins)
+        self._errands = Errands(parts, self._appender, coins, inheritance.watched)
+        self._demand = Demand(parts)
         self._symbols = Symbols(parts, self._appender)
         self._markets = markets
         self._writer = Writer(
@@ -119,14 +122,15 @@ class Feed:
         """Say the first word, then work until cancelled or fenced."""
         self._turns.holes.inherit(self._inheritance.spans)
         await self._writer.begin(self._inheritance.last)
-        await remember_watched(self._parts, self._inheritance.watched)
+        await remember_watched(self._parts, self._watched)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._listen())
                 group.create_task(self._writer.run())
                 group.create_task(keep_saying(self._parts, self._look))
                 group.create_task(self._errands.run(self._open_holes))
-                group.create_task(self._symbols.run(self._markets, self._heard))
+                group.create_task(self._symbols.run(self._markets))
+                group.create_task(self._keep_to_demand())
         finally:
             await say_stopped(self._parts, self._epoch)
 
@@ -164,11 +168,36 @@ class Feed:
         markets = {coin: self._turns.newest.get(coin, {"trade_ms": 0, "book_ms": 0}) for coin in self._coins}
         return self._status.next(state, now_ms, trouble or holes.cause, markets)
 
-    def _heard(self, markets: Sequence[Market]) -> None:
-        """Start anew if the venue's markets are not the ones listened to."""
-        coins = listed(self._parts.markets, markets)
-        if coins and coins != self._coins:
-            raise Unavailable("the venue's markets have changed: the feed starts anew with those that are there")
+    async def _keep_to_demand(self) -> None:
+        """Follow what is wanted, from now on and for ever."""
+        while True:
+            await self._demand.look()
+            coins = self._demand.coins(self._symbols.listed())
+            if coins != self._coins:
+                await self._follow(coins)
+            metrics.MARKETS.set(len(self._coins))
+            await self._demand.changed()
+
+    async def _follow(self, coins: tuple[str, ...]) -> None:
+        """Add and drop markets. What nobody vouches for of them is said before the next clock: of a new one the day so
+        far, or since it was last followed; of a dropped one the candles that are open now."""
+        now_ms, vouched_ms = self._parts.now_ms(), self._turns.clock.said_ms or None
+        added = [coin for coin in coins if coin not in self._coins]
+        dropped = [coin for coin in self._coins if coin not in coins]
+        _log.info("other markets are followed from now on", added=added, dropped=dropped)
+        holes = self._turns.holes
+        for coin in dropped:
+            if holes.is_open(coin):
+                holes.came_up(now_ms, [coin])  # as far as it goes, it is said whole
+            else:
+                holes.dropped(Span(coin, vouched_ms or now_ms, now_ms, DROPPED))
+        holes.follow(coins)
+        holes.inherit(unwatched(coin, self._watched, vouched_ms, now_ms, "demand") for coin in added)
+        self._coins, self._watched = coins, watched(coins, self._watched, vouched_ms)
+        await self._errands.follow(coins)
+        self._parts.venue.follow(coins)
+        await self._writer.said()
+        await remember_watched(self._parts, self._watched)
 
 
 async def _close(signals: AsyncIterator[Signal]) -> None:

@@ -1,7 +1,7 @@
 """Fetching the venue's own candles: the chart's past at first start, and what holes have left out."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -36,12 +36,14 @@ _log = logger("ingest")
 class Errands:
     """Plans and runs the fetches of one term."""
 
-    def __init__(self, parts: Parts, appender: Appender, coins: Sequence[str]) -> None:
+    def __init__(self, parts: Parts, appender: Appender, coins: Sequence[str], left: Iterable[str] = ()) -> None:
+        """`left` are markets that were followed before: their last holes are to be repaired too."""
         self._parts = parts
         self._appender = appender
         self._coins = tuple(coins)
         self._periods = [period for period in DERIVED if period in parts.venue.periods()]
         self._planner = Planner(self._coins, self._periods, parts.grace_ms + SETTLE_MS)
+        self._planner.follow(self._coins, left)
         self._room = asyncio.Semaphore(AT_ONCE)
         self._pace = asyncio.Lock()
 
@@ -49,9 +51,15 @@ class Errands:
         """The candles of this stretch are to come from the venue, once they are over."""
         self._planner.need(coin, from_ms, to_ms)
 
+    async def follow(self, coins: Sequence[str]) -> None:
+        """From now on these are the markets: the past of new ones is fetched as at a first start."""
+        added, self._coins = [coin for coin in coins if coin not in self._coins], tuple(coins)
+        new = self._planner.follow(coins)
+        await persist(lambda: self._load(new, added), "reading the store")
+
     async def run(self, open_holes: Callable[[], Sequence[Span]]) -> None:
         """Work until cancelled; `open_holes` tells of holes that still grow."""
-        await persist(self._load, "reading the store")
+        await persist(lambda: self._load(self._planner.keys, self._coins), "reading the store")
         async with asyncio.TaskGroup() as group:
             group.create_task(persist(self._recall, "reading the bus"))
             while True:
@@ -65,12 +73,12 @@ class Errands:
                 else:
                     group.create_task(self._do(job))
 
-    async def _load(self) -> None:
-        """What was done before, and what of the chart's past is still to be fetched."""
-        for key in self._planner.keys:
+    async def _load(self, keys: Sequence[Key], coins: Sequence[str]) -> None:
+        """What was done before, and what of these markets' past is still to be fetched."""
+        for key in keys:
             self._planner.already(key, _stretches(await self._parts.store.get(self._repair_key(key))))
         days, now_ms = self._parts.settings.ingest.history_days, self._parts.now_ms()
-        jobs = past(self._coins, self._periods, days, now_ms)
+        jobs = past(coins, self._periods, days, now_ms)
         self._planner.add_past([job for job in jobs if await self._parts.store.get(self._past_key(job)) is None])
 
     async def _recall(self) -> None:

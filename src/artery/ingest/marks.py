@@ -9,6 +9,8 @@ DAY_MS = 86_400_000
 AHEAD_FIRST_MS = 2_000
 AHEAD_MOST_MS = 60_000
 WATCHED = 0
+DROPPED = "dropped"
+"""The cause of the hole that a market leaves which nobody wants any more."""
 
 
 class Span(msgspec.Struct, frozen=True):
@@ -41,6 +43,14 @@ class Holes:
         self._grace_ms = grace_ms
         self._open: dict[str, _Hole] = {}
         self._unsaid: list[Span] = []
+
+    def follow(self, coins: Sequence[str]) -> None:
+        """From now on these are the markets; what is to be said of an added one has to be said by `inherit`."""
+        self._coins = tuple(coins)
+        self._open = {coin: hole for coin, hole in self._open.items() if coin in self._coins}
+
+    def follows(self, coin: str) -> bool:
+        return coin in self._coins
 
     @property
     def up(self) -> bool:
@@ -118,7 +128,7 @@ def joined(spans: Iterable[Span], coins: Sequence[str]) -> list[Span]:
         groups.setdefault((span.from_ms, span.to_ms, span.cause), []).append(span.coin)
     result = []
     for (from_ms, to_ms, cause), names in groups.items():
-        everyone = ALL in names or set(names) >= set(coins)
+        everyone = ALL in names or (bool(coins) and set(names) >= set(coins))
         result += [Span(coin, from_ms, to_ms, cause) for coin in ([ALL] if everyone else names)]
     return result
 
@@ -132,15 +142,15 @@ def inherited(
     `vouched_ms` is the newest time that the last leader vouched for. With neither, this is the first start,
     and the day so far is not vouched for: its candles come from the venue as they close.
     """
-    day_ms = now_ms - now_ms % DAY_MS
-    spans = []
-    for coin in coins:
-        until_ms = (before or {}).get(coin)
-        if vouched_ms is None or (before is not None and until_ms is None):
-            spans.append(Span(coin, day_ms, now_ms, "start"))
-        else:
-            spans.append(Span(coin, min(until_ms or vouched_ms, now_ms), now_ms, cause))
-    return joined(spans, coins)
+    return joined([unwatched(coin, before, vouched_ms, now_ms, cause) for coin in coins], coins)
+
+
+def unwatched(coin: str, before: Mapping[str, int] | None, vouched_ms: int | None, now_ms: int, cause: str) -> Span:
+    """What nobody can vouch for of a market that is followed from now on."""
+    until_ms = (before or {}).get(coin)
+    if vouched_ms is None or (before is not None and until_ms is None):
+        return Span(coin, now_ms - now_ms % DAY_MS, now_ms, "start")
+    return Span(coin, min(until_ms or vouched_ms, now_ms), now_ms, cause)
 
 
 def watched(coins: Sequence[str], before: Mapping[str, int] | None, vouched_ms: int | None) -> dict[str, int]:

@@ -19,5 +19,7 @@ HOLES = counter("ingest_holes", "Stretches of time that the feed cannot vouch fo
 FENCED = counter("ingest_terms_fenced", "Terms that ended because a newer leader had written")
 REPAIRS = counter("ingest_repairs", "Fetches of the venue's own candles, by kind and outcome", "kind", "outcome")
 REQUESTS = counter("ingest_requests", "Clients' requests for history, by what became of them", "outcome")
+DEMAND_REFUSED = gauge("ingest_markets_refused", "Markets that are wanted and that there is no room for")
+MARKETS = gauge("ingest_markets_followed", "Markets that the feed follows")
 SYMBOLS = counter("ingest_symbols", "Versions of markets' metadata that were written")
 WOKEN = counter("ingest_wake_ups", "Times that a relay told of work")

@@ -1,8 +1,9 @@
 """What ingest works with, handed down in one piece."""
 
+import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from artery.bus.base import Bus
 from artery.live.base import PubSub
@@ -34,6 +35,8 @@ class Pauses:
     """Between two requests for candles: at most five a second."""
     status_s: float = 1.0
     """Between two writings of the feed's status."""
+    demand_s: float = 1.0
+    """Between two looks at which markets are wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,8 @@ class Parts:
     now_ms: Callable[[], int] = wall_ms
     pauses: Pauses = Pauses()
     steady_ms: Callable[[], float] = steady_ms
+    stirred: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when a relay says that other markets may be wanted."""
 
     @property
     def provider(self) -> str:

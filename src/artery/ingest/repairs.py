@@ -62,13 +62,28 @@ class Planner:
 
     def __init__(self, coins: Sequence[str], periods: Sequence[Period], settle_ms: int) -> None:
         self._settle_ms = settle_ms
-        self._keys: list[Key] = [(coin, period) for period in sorted(periods) for coin in coins]
-        self._need: dict[Key, Stretches] = {key: [] for key in self._keys}
-        self._done: dict[Key, Stretches] = {key: [] for key in self._keys}
+        self._periods = sorted(periods)
+        self._coins: frozenset[str] = frozenset()
+        self._keys: list[Key] = []
+        self._need: dict[Key, Stretches] = {}
+        self._done: dict[Key, Stretches] = {}
+        self.follow(coins)
         self._past: list[Job] = []
         self._busy: set[Key] = set()
         self._failures: dict[Key, int] = {}
         self._wait_until_ms: dict[Key, int] = {}
+
+    def follow(self, coins: Sequence[str], also: Iterable[str] = ()) -> list[Key]:
+        """From now on these are the markets, `also` those of which something may be left to repair; return the market
+        and period of each that is new. What was needed of others is still done."""
+        self._coins = frozenset(coins)
+        known = {coin for coin, _ in self._keys}
+        new = [coin for coin in dict.fromkeys([*coins, *also]) if coin not in known]
+        added = [(coin, period) for period in self._periods for coin in new]
+        for key in added:
+            self._need[key], self._done[key] = [], []
+        self._keys = sorted([*self._keys, *added], key=lambda key: key[1])
+        return added
 
     @property
     def keys(self) -> Sequence[Key]:
@@ -82,7 +97,7 @@ class Planner:
     def need(self, coin: str, from_ms: int, to_ms: int) -> None:
         """Nobody vouches for this stretch of a market (of all, if `coin` is empty)."""
         for key in self._keys:
-            if coin in ("", key[0]):
+            if coin == key[0] or (not coin and key[0] in self._coins):
                 self._need[key] = spans.union([*self._need[key], windows(key[1], from_ms, to_ms)])
 
     def add_past(self, jobs: Iterable[Job]) -> None:

@@ -1,7 +1,7 @@
 """The venue's markets and what they are like: a new version on the log whenever something has changed."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -57,13 +57,17 @@ class Symbols:
         self._known: dict[str, Symbol] = {}
         self._stored: dict[str, bytes] = {}
 
-    async def run(self, markets: Sequence[Market] | None, heard: Callable[[Sequence[Market]], None]) -> None:
-        """Work until cancelled, beginning with `markets` if the venue was asked already; `heard` is told each list."""
+    def listed(self) -> set[str] | None:
+        """The markets that the venue has; None while that is not known."""
+        return {coin for coin, symbol in self._known.items() if symbol.status != DELISTED} if self._known else None
+
+    async def run(self, markets: Sequence[Market] | None) -> None:
+        """Work until cancelled, beginning with `markets` if the venue was asked already."""
         await persist(self._load, "reading what is known of the markets")
         while True:
             if markets is not None:
                 await self.take(markets)
-                heard(markets)
+                self._parts.stirred.set()
             every_s = self._parts.settings.ingest.symbols_s
             await asyncio.sleep(min(AGAIN_S, every_s) if markets is None else every_s)
             markets = await ask_markets(self._parts)

@@ -1,6 +1,6 @@
 """What a new leader does before it listens: fence the older ones, then read what they left."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from functools import partial
 
 import msgspec
@@ -83,14 +83,15 @@ async def _trades(parts: Parts, coins: Sequence[str]) -> tuple[Seen, dict[str, s
     async for entry in back(parts, "trade", TRADES_MAX):
         count += 1
         fields = entry.fields
-        if fields.get("provider") != parts.provider or fields.get("coin") not in names:
+        if fields.get("provider") != parts.provider:
             continue
-        oldest_ms, of_coin = int(fields["ts"]), names[fields["coin"]]
+        # Of a market that is not followed now too: it may be, later in this term.
+        oldest_ms, of_coin = int(fields["ts"]), names.setdefault(fields["coin"], [])
         newest_ms = newest_ms or oldest_ms
         if not of_coin:
             last |= last_positions([fields], parts.provider, "TRADE")
         of_coin.append((oldest_ms, fields["tid"]))
-        if _enough(newest_ms - oldest_ms, names):
+        if _enough(newest_ms - oldest_ms, [names[coin] for coin in coins]):
             whole = False
             break
     seen = Seen(-1 if whole and count < TRADES_MAX else oldest_ms - 1)
@@ -99,10 +100,10 @@ async def _trades(parts: Parts, coins: Sequence[str]) -> tuple[Seen, dict[str, s
     return seen, last
 
 
-def _enough(back_ms: int, names: Mapping[str, Sequence[object]]) -> bool:
+def _enough(back_ms: int, names: Sequence[Sequence[object]]) -> bool:
     if back_ms < TRADES_BACK_MIN_MS:
         return False
-    return back_ms > TRADES_BACK_MAX_MS or all(len(of_coin) >= TRADES_PER_COIN for of_coin in names.values())
+    return back_ms > TRADES_BACK_MAX_MS or all(len(of_coin) >= TRADES_PER_COIN for of_coin in names)
 
 
 async def back(parts: Parts, stream: str, limit: int) -> AsyncIterator[Entry]:

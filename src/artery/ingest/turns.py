@@ -92,6 +92,8 @@ class Turns:
     def _sort(self, batch: Batch, turn: Turn, steady_ms: float) -> None:
         newest_ms = 0
         for event in batch.events:
+            if isinstance(event, (Trade, Book)) and not self.holes.follows(event.coin):
+                continue  # it was under way when its market was dropped
             if isinstance(event, Trade):
                 if self._seen.is_new(event):
                     turn.trades.append(self._stamp.trade(event))

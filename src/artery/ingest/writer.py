@@ -80,6 +80,7 @@ class Writer:
         self._up_to = head
         self._marked = marked
         self._conflated = self._unchanged = self._lost = 0
+        self._turned = asyncio.Event()
 
     async def begin(self, last: dict[str, str]) -> None:
         """The leader's first word: what it cannot vouch for."""
@@ -106,6 +107,13 @@ class Writer:
         metrics.REPEATED.inc(turn.repeated)
         self._count()
         await self._say_time(now_ms)
+        turned, self._turned = self._turned, asyncio.Event()
+        turned.set()
+
+    async def said(self) -> None:
+        """Wait until everything that is to be said now is on the bus."""
+        for _ in range(2):  # the turn that is under way may have passed it
+            await self._turned.wait()
 
     async def _write(self, stream: str, events: Sequence[Trade | Book]) -> None:
         if not events:

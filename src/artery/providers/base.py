@@ -51,10 +51,17 @@ class Venue(Protocol):
     """One venue. Values in, values out; every wait has an end, every answer a size limit."""
 
     provider: str
+    markets_max: int
+    """How many markets its limits allow to be followed at once."""
 
     def listen(self, coins: Sequence[str]) -> AsyncIterator[Signal]:
         """What the venue says, for ever: it reconnects, resubscribes, pings and notices silence by itself.
         Order is the venue's. A frame that cannot be parsed is counted and left out."""
+        ...
+
+    def follow(self, coins: Sequence[str]) -> None:
+        """From now on `listen` tells of these markets, while it runs: an `Up` tells when an added one is watched, and
+        of a dropped one nothing more is said."""
         ...
 
     async def markets(self) -> list[Market]: ...

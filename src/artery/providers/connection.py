@@ -52,15 +52,22 @@ class Connection:
         self._timing = timing or Timing()
         self._wall, self._jitter = wall, jitter
         self._connects = Budget(self._timing.connects_per_min, time.monotonic())
+        self._wanted: tuple[str, ...] = ()
+
+    def follow(self, coins: Sequence[str]) -> None:
+        """From now on `listen` tells of these markets."""
+        self._wanted = tuple(dict.fromkeys(coins))
 
     async def listen(self, coins: Sequence[str]) -> AsyncGenerator[Signal, None]:
         """What the venue says about these markets, for ever."""
         timing = self._timing
-        roster = Roster(coins, timing)
+        self.follow(coins)
+        roster = Roster(self._wanted, timing)
         backoff = Backoff(timing.backoff_s, timing.backoff_max_s, self._jitter)
         while True:
             await spend(self._connects, 1)
             began = time.monotonic()
+            roster.want(self._wanted)
             session = Session(self._dialect, roster, timing, began, self._wall())
             async with aclosing(self._attempt(session, roster)) as signals:
                 async for signal in signals:
@@ -116,6 +123,8 @@ class Connection:
                 now = time.monotonic()
                 if now >= next_tick:
                     next_tick = now + timing.tick_s
+                    if roster.coins != self._wanted:
+                        session.follow(*roster.want(self._wanted), self._wall())
                     session.tick(now)
                     probes.tick(now)
                 for text in session.take_sends(now):

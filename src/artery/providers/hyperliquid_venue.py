@@ -25,6 +25,8 @@ WEIGHT_PER_MIN = 1_200.0
 ANSWER_MAX = 16 * 1024 * 1024
 REQUESTS_MAX = 64
 REQUEST_S = 10.0
+MARKETS_MAX = 480
+"""The venue allows 1,000 subscriptions: two a market, one for all mid prices, and room for markets that are tried."""
 
 _requests = counter("provider_requests_total", "Requests to a venue's REST, by outcome.", "provider", "type", "outcome")
 _bad = counter("provider_bad_rows_total", "Rows of a venue's REST that were left out.", "provider", "type")
@@ -46,6 +48,7 @@ class HyperliquidVenue:
         wall: Callable[[], int] = wall_ms,
     ) -> None:
         self.provider = provider
+        self.markets_max = MARKETS_MAX
         dialect = HyperliquidDialect(provider, fast_books=fast_books)
         self._connection = Connection(ws_url, dialect, timing=timing, wall=wall)
         self._rest_url, self._wall = rest_url, wall
@@ -55,6 +58,9 @@ class HyperliquidVenue:
     def listen(self, coins: Sequence[str]) -> AsyncGenerator[Signal, None]:
         """Close the iterator (`contextlib.aclosing`) to end the connection at once."""
         return self._connection.listen([check_market(coin) for coin in coins])
+
+    def follow(self, coins: Sequence[str]) -> None:
+        self._connection.follow([check_market(coin) for coin in coins])
 
     def periods(self) -> Sequence[Period]:
         return rest.PERIODS

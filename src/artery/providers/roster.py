@@ -17,6 +17,16 @@ class Roster:
         self._said_down: set[str] = set()
         self._quarantine: dict[str, tuple[float, float]] = {}  # coin: when to try again, and the wait after that
 
+    def want(self, coins: Sequence[str]) -> tuple[list[str], list[str]]:
+        """From now on these are the markets; return those that were added and those that were dropped."""
+        before, self.coins = self.coins, tuple(dict.fromkeys(coins))
+        dropped = [coin for coin in before if coin not in self.coins]
+        for coin in dropped:
+            self._up.discard(coin)
+            self._said_down.discard(coin)
+            self._quarantine.pop(coin, None)
+        return [coin for coin in self.coins if coin not in before], dropped
+
     def trusted(self) -> list[str]:
         return [coin for coin in self.coins if coin in self._trusted]
 

@@ -1,6 +1,7 @@
 """One connection to a venue, without the connection: what to send, what to tell, and when to give up. Pure."""
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Literal
 
 from artery.model.events import Book, Mids, Trade
@@ -48,6 +49,7 @@ class Session:
         self._signals: list[Signal] = []
         self._good_ms = dict.fromkeys(roster.coins, wall_ms)
         self._torn_minute: dict[str, int] = {}
+        self._dropped: set[str] = set()  # what is still on its way of these is nobody's any more
         self._ping_at = now + timing.ping_s
         self._budget = Budget(timing.messages_per_min, now)
         self._order(_MIDS)
@@ -105,6 +107,35 @@ class Session:
         """Ask for a market that the venue takes after all."""
         self._roster.release(coin)
         self._careful.append(coin)
+
+    def follow(self, added: Iterable[str], dropped: Iterable[str], wall_ms: int) -> None:
+        """The roster's markets have changed: ask for these, and for those no more."""
+        self._coins = frozenset(self._roster.coins)
+        for coin in added:
+            self._good_ms[coin] = wall_ms
+            self._dropped.discard(coin)
+            self._careful.append(coin)
+        for coin in dropped:
+            self._drop(coin)
+
+    def _drop(self, coin: str) -> None:
+        self._dropped.add(coin)
+        if self._asking == coin:
+            self._asking = ""
+        if coin in self._careful:
+            self._careful.remove(coin)
+        for stream in (Stream("trades", coin), Stream("book", coin)):
+            if self._liveness.expects(stream) or stream in self._pending:
+                self._orders.append(("unsubscribe", stream))
+            elif ("subscribe", stream) in self._orders:
+                self._orders.remove(("subscribe", stream))
+            self._liveness.forget(stream)
+            for waiting in (self._pending, self._again, self._waits):
+                waiting.pop(stream, None)
+        for known in (self._doubtful, self._suspects):
+            known.discard(coin)
+        self._fresh.pop(coin, None)
+        self._good_ms.pop(coin, None)
 
     def tick(self, now: float) -> None:
         """Everything that time alone brings about."""
@@ -166,7 +197,7 @@ class Session:
                 events.append(event)
             elif isinstance(event, (Trade, Book)) and event.coin in self._coins:
                 events.append(event)
-            else:
+            elif not isinstance(event, (Trade, Book)) or event.coin not in self._dropped:
                 self._count_bad("not asked for", 1)
         last = events[-1] if events else None
         if isinstance(last, (Trade, Book)):
