@@ -1,7 +1,8 @@
 """The session decides by frames and clock alone; nothing a client sends can break it."""
 
 import json
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -17,13 +18,25 @@ GRANT = Grant("local", frozenset(("stream",)), "artery:key:1")
 
 
 class Known:
-    """Three channels, of which one has a position."""
+    """Three channels, of which one has a position; it counts who wants what."""
+
+    def __init__(self) -> None:
+        self.taken: Counter[str] = Counter()
 
     def known(self, channel: str) -> bool:
         return channel in (BTC, ETH, MIDS) or channel.startswith("artery:stream:many:")
 
     def positions(self, channel: str, types: frozenset[str]) -> dict[str, str]:
         return {"TRADE": "1.2.3"} if channel == BTC and "TRADE" in types else {}
+
+    def take(self, owner: str, channels: Sequence[str]) -> str:
+        self.taken.update(channels)
+        return ""
+
+    def give(self, owner: str, channel: str) -> None:
+        assert owner == GRANT.source
+        self.taken[channel] -= 1
+        assert self.taken[channel] >= 0
 
 
 def session(limits: Limits = LIMITS) -> Session:

@@ -1,10 +1,11 @@
 """What there is to subscribe to: the configured markets, all that the venue has, and foreign ones seen on the bus."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from artery.gateway.demand import Demand
 from artery.gateway.hub import Hub
 from artery.model import symbols
 from artery.model.channels import ALL_MIDS, Channel
@@ -38,6 +39,7 @@ class Catalog:
     """Known channels. Configured ones are known from the start, so that nobody comes too early."""
 
     def __init__(self, settings: Settings, store: Store, hub: Hub) -> None:
+        self.demand = Demand(settings)
         self._provider = settings.ingest.provider
         self._store = store
         self._hub = hub
@@ -54,6 +56,12 @@ class Catalog:
     def positions(self, channel: str, types: frozenset[str]) -> Mapping[str, str]:
         return self._hub.positions(channel, types)
 
+    def take(self, owner: str, channels: Sequence[str]) -> str:
+        return self.demand.take(owner, channels)
+
+    def give(self, owner: str, channel: str) -> None:
+        self.demand.give(owner, channel)
+
     def channels(self) -> Iterable[str]:
         return sorted(self._channels)
 
@@ -65,9 +73,9 @@ class Catalog:
             for name, raw in await self._store.scan(FEEDS)
             for coin in _decoded(raw).get("markets") or ()
         }
-        self.take(symbol for symbol in found if symbol is not None)
+        self.learn(symbol for symbol in found if symbol is not None)
 
-    def take(self, found: Iterable[Symbol]) -> None:
+    def learn(self, found: Iterable[Symbol]) -> None:
         """Take up versions of markets' metadata, wherever they come from: the newest of each stays."""
         for symbol in found:
             known = self._markets.get((symbol.provider, symbol.coin))

@@ -71,7 +71,7 @@ class Listings:
                 pass  # a message may have been lost: once in a while the table is read without one
             self._due.clear()
             try:
-                self._catalog.take(rows_of(await asyncio.to_thread(self._lake.symbols)))
+                self._catalog.learn(rows_of(await asyncio.to_thread(self._lake.symbols)))
                 wait_s = RELOAD_S
             except ArteryError as error:
                 wait_s = AGAIN_S

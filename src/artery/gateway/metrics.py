@@ -21,4 +21,5 @@ HTTP_SECONDS = histogram(
     "route",
     buckets=(0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0),
 )
+DEMAND_REFUSED = counter("gateway_demand_refused", "Subscriptions refused: too many markets are followed.", "whose")
 RECENT_ROWS = gauge("gateway_recent_rows", "Candles kept in memory because the lake does not have them yet.")

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import secrets
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -37,6 +38,7 @@ from artery.gateway.tails import Tails
 from artery.live.base import PubSub, Subscription
 from artery.settings import Settings
 from artery.store.base import Store
+from artery.store.demand import Share
 from artery.telemetry import logger
 
 _CATALOG_S = 2.0
@@ -94,6 +96,7 @@ class Gateway:
         self.history = History(recent, lake, bus)
         self._past = Past(bus, lake)
         self._healer = Healer(self.hub, self._past)
+        self._share = Share(store, f"gateway-{secrets.token_hex(8)}", self._catalog.demand.wanted)
         self._listings = Listings(bus, lake, self._catalog)
         self._tails = Tails(bus, lake, self.hub, self._catalog, recent)
         access = Access(store, strangers=_rates(settings.gateway.strangers_per_s))
@@ -134,6 +137,7 @@ class Gateway:
                 group.create_task(self._healer.audit())
                 group.create_task(self._tails.run(positions))
                 group.create_task(self._listings.run())
+                group.create_task(self._share.run())
                 group.create_task(self._sweep())
                 group.create_task(self._recheck())
                 group.create_task(self._follow_catalog(subscription))

@@ -1,6 +1,6 @@
 """One connected client without its socket: frames and clock in, decisions out. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Protocol
 
@@ -73,6 +73,14 @@ class Channels(Protocol):
 
     def positions(self, channel: str, types: frozenset[str]) -> Mapping[str, str]:
         """Where each series stands, as far as it is known."""
+        ...
+
+    def take(self, owner: str, channels: Sequence[str]) -> str:
+        """A session of this key wants these; a sentence that says why not, and then none of them."""
+        ...
+
+    def give(self, owner: str, channel: str) -> None:
+        """It does not want this one any more."""
         ...
 
 
@@ -182,7 +190,14 @@ class Session:
         self.state = State.CLOSED
         self._early, self._early_bytes = [], 0
         left, self.subscriptions = self.subscriptions, {}
+        for channel in left:
+            self._channels.give(self._owner, channel)
         return [Leave(channel, types) for channel, types in left.items()]
+
+    @property
+    def _owner(self) -> str:
+        """The key that answers for what this session wants."""
+        return self.grant.source if self.grant else ""
 
     def _wait(self, data: bytes) -> list[Decision]:
         self._early_bytes += len(data)
@@ -224,6 +239,9 @@ class Session:
         if len(self.subscriptions.keys() | wanted.keys()) > self._limits.subscriptions:
             words = f"a connection may have {self._limits.subscriptions} channels"
             return [Say(frames.error(request.id, "subscription_limit", words))]
+        refusal = self._channels.take(self._owner, [name for name in wanted if name not in self.subscriptions])
+        if refusal:
+            return [Say(frames.error(request.id, "subscription_limit", refusal))]
         self._subscribed += 1
         watches = [self._watch(item) for item in wanted.values()]
         channels = [
@@ -245,5 +263,6 @@ class Session:
         for name in names:
             types = self.subscriptions.pop(name, None)
             if types is not None:
+                self._channels.give(self._owner, name)
                 left.append(Leave(name, types))
         return [*left, Say(frames.reply("unsubscribed", request.id, channels=names))]
