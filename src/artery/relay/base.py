@@ -5,6 +5,7 @@ from typing import Protocol
 
 from google.protobuf.message import Message
 
+from artery.wire.listeners import Listeners
 from artery.wire.sockets import Socket
 
 
@@ -17,6 +18,9 @@ class Fan(Protocol):
 
     doings: Socket
     """Says which processors' connections come up and go down."""
+
+    listeners: Listeners
+    """Who has subscribed to what."""
 
     def bind_clients(self, url: str) -> str: ...
 

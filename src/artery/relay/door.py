@@ -88,6 +88,8 @@ class Door:
             return await self._desk.status(asked, user)
         if isinstance(asked, DataRequest) and asked.type == DataRequest.HISTORICAL_OHLC:
             return await self._desk.submit(_submitted(asked), user)
+        if isinstance(asked, DataRequest) and asked.type == DataRequest.REALTIME_TICKS:
+            return await self._desk.follow(asked, user)
         if isinstance(asked, IngestorControl) and asked.action == IngestorControl.CANCEL:
             return await self._desk.cancel(asked, user)
         metrics.REFUSED.labels("requests", "not_a_request").inc()

@@ -50,6 +50,7 @@ class Fanout:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._proxy, name="relay-fanout", daemon=True)
         self._confirmations = Confirmations(context, now_ms)
+        self.listeners = self._confirmations.listeners
 
     def bind_clients(self, url: str) -> str:
         return bind(self._clients, url, "ART_RELAY_CLIENT_PORT")
@@ -119,23 +120,23 @@ class Confirmations:
         self._socket: Socket = context.socket(Kind.XPUB, queue_max=SUBSCRIPTIONS_QUEUE)
         self._socket.option(zmq.XPUB_VERBOSE, 1)
         self._socket.connect([_INSIDE])
-        self._listeners = Listeners()
+        self.listeners = Listeners()
         self._now_ms = now_ms
 
     async def run(self) -> None:
         """Confirm for ever."""
         while True:
-            found = self._listeners.take(frames := await self._socket.receive())
+            found = self.listeners.take(frames := await self._socket.receive())
             if found is None:
                 refused(frames)
                 continue
             came, topic = found
             if not came:
-                self._listeners.gone(topic)  # XSUB passes on only the last one's leaving
+                self.listeners.gone(topic)  # XSUB passes on only the last one's leaving
             elif (text := text_of(topic)) is not None:
                 self.publish(topic, SubscriptionConfirmed(topic=text, at_ms=self._now_ms()))
                 metrics.CONFIRMED.inc()
-            metrics.TOPICS.set(self._listeners.topics())
+            metrics.TOPICS.set(self.listeners.topics())
 
     def publish(self, topic: bytes, message: Any) -> None:
         self._socket.send([topic, *messages.write(message)])

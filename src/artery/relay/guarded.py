@@ -36,7 +36,7 @@ class Guarded:
         self._allowed = allowed
         self._owners = owners
         self._now_ms = now_ms
-        self._listeners = Listeners()
+        self.listeners = Listeners()
         self._taken: Counter[str] = Counter()
 
     def bind_clients(self, url: str) -> str:
@@ -84,11 +84,11 @@ class Guarded:
                 refused(frames)
             elif is_private(topic):
                 await self._private(key, topic, came=frames[0][:1] == b"\1")
-            elif (found := self._listeners.take(frames)) is None:
+            elif (found := self.listeners.take(frames)) is None:
                 refused(frames)
             else:
                 self._public(topic, came=found[0])
-            metrics.TOPICS.set(self._listeners.topics())
+            metrics.TOPICS.set(self.listeners.topics())
 
     async def _private(self, key: str, topic: str, *, came: bool) -> None:
         """A topic that belongs to one user. Who left says no name, and takes nothing from anyone."""
@@ -120,7 +120,7 @@ class Guarded:
         parts = list(public_parts(topic))
         for part in parts:
             self._clients.grant(part) if came else self._clients.refuse(part)
-        count = self._listeners.count(topic.encode())
+        count = self.listeners.count(topic.encode())
         if came:
             if count == 1:
                 self._processors.send([b"\1" + topic.encode()])

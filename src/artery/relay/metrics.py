@@ -6,6 +6,7 @@ ASKED = counter("relay_requests", "Requests that were answered, by type and outc
 REFUSED = counter("relay_messages_refused", "Messages that could not be read, by socket and reason", "socket", "reason")
 UNANSWERED = counter("relay_answers_undelivered", "Answers whose peer was gone or did not keep up")
 CONFIRMED = counter("relay_subscriptions_confirmed", "Subscriptions that were confirmed on their topic")
+WANTED = gauge("relay_markets_wanted", "Markets that subscribers of this relay want followed")
 TOPICS = gauge("relay_topics", "Topics that someone is subscribed to")
 INGESTORS = gauge("relay_work_subscriptions", "Subscriptions of ingestors to work")
 ANSWER_S = histogram(

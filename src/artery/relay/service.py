@@ -14,6 +14,7 @@ from artery.bus.base import Bus
 from artery.errors import ArteryError, BadSetting, CannotStart, Unavailable
 from artery.relay.allowed import Allowed, Revoked, pair_of
 from artery.relay.base import Fan
+from artery.relay.demand import Demand
 from artery.relay.discovery import Discovery, place_of
 from artery.relay.door import Door
 from artery.relay.fanout import Fanout
@@ -140,6 +141,8 @@ class _Parts:
         owners = Owners(store) if allowed else None
         desk = Desk(settings, bus, store, self.queue, self.orders, fan.publish, wall_ms, owners)
         self.door = Door(self._requests, desk, allowed.user if allowed else _nobody)
+        self._desk = desk
+        self._demand = Demand(settings, store, fan.listeners)
         self._bound: Relay | None = None
 
     def where(self) -> Relay:
@@ -163,7 +166,8 @@ class _Parts:
     def tasks(self) -> Sequence[Coroutine[Any, Any, None]]:
         guards = [self._allowed.run()] if self._allowed else []
         looks = [self._discovery.run()] if self._settings.processors else []
-        return (*guards, self._fan.run(), *looks, self.door.run(), self.queue.listen(), self.orders.repeat())
+        wants = [self._demand.run(), self._desk.keep_saying()]
+        return (*guards, self._fan.run(), *looks, *wants, self.door.run(), self.queue.listen(), self.orders.repeat())
 
     def _bind(self, socket: Socket, port: int, name: str) -> str:
         return socket.bind(tcp(self._settings.host, port), f"ART_RELAY_{name}_PORT")

@@ -1,17 +1,21 @@
 """A client's request for history: onto the bus before the answer, each id once; and what has become of it."""
 
+import asyncio
+import random
 from collections.abc import Callable
 
 import msgspec
 
 from artery.bus.base import Bus
 from artery.errors import ArteryError, BadInput
-from artery.relay import asking
+from artery.relay import asking, realtime
 from artery.relay.markets import check_ticker
 from artery.relay.owners import Owners
+from artery.relay.realtime import Realtime
 from artery.relay.work import Control, WorkQueue
 from artery.settings import Settings
 from artery.store.base import Store
+from artery.telemetry import logger
 from artery.wire import requests, topics
 from artery.wire.artery_pb2 import (
     DataRequest,
@@ -24,6 +28,8 @@ from artery.wire.artery_pb2 import (
 )
 from artery.wire.requests import Record
 
+SAY_S = 1.0
+"""How often it is looked whether other markets are wanted."""
 STUCK_MS = 5_000
 """A request that stayed new for so long was never appended: its relay died in between."""
 _STATES = {
@@ -33,6 +39,7 @@ _STATES = {
     "storing": StatusResponse.STORING,
     "done": StatusResponse.DONE,
 }
+_log = logger("relay")
 Announce = Callable[[str, HistoryReadyNotification], None]
 
 
@@ -59,6 +66,7 @@ class Desk:
         self._announce = announce
         self._now_ms = now_ms
         self._owners = owners
+        self._realtime = Realtime(settings, store, work, control)
 
     async def submit(self, asked: SubmitHistoricalRequest, user: str = "") -> SubmitResponse:
         """Accepted once it is on the bus; any other outcome has a reason."""
@@ -70,10 +78,31 @@ class Desk:
         except BadInput as error:
             return SubmitResponse(request_id=asked.request_id, status=SubmitResponse.INVALID, error=str(error))
 
+    async def follow(self, asked: DataRequest, user: str = "") -> SubmitResponse:
+        """Accepted once the market is wanted in the store, where every leader of its feed looks."""
+        try:
+            exchange = await check_ticker(self._settings, self._store, realtime.check(asked).ticker)
+            await self._check_owner(asked, user)
+            return await self._realtime.follow(asked, exchange)
+        except BadInput as error:
+            return SubmitResponse(request_id=asked.request_id, status=SubmitResponse.INVALID, error=str(error))
+
+    async def keep_saying(self) -> None:
+        """Tell the ingestors which markets are wanted, until cancelled."""
+        while True:
+            try:
+                await self._realtime.say()
+            except ArteryError as error:
+                _log.warning("what is wanted cannot be said for the moment", reason=str(error))
+            await asyncio.sleep(SAY_S * random.uniform(0.8, 1.0))
+
     async def status(self, asked: StatusRequest, user: str = "") -> StatusResponse:
         """What has become of a request."""
         record = requests.read_record(await self._store.get(requests.key(asked.request_id)))
-        if record is None or not await self._is_theirs(topics.history_ready(asked.request_id), user):
+        theirs = await self._is_theirs(topics.history_ready(asked.request_id), user)
+        if record is None and theirs and await self._realtime.holds(asked.request_id):
+            return StatusResponse(request_id=asked.request_id, state=StatusResponse.FETCHING)
+        if record is None or not theirs:
             error = "no such request: it was never accepted, or is older than a week"
             return StatusResponse(request_id=asked.request_id, state=StatusResponse.UNKNOWN, error=error)
         return StatusResponse(
@@ -88,6 +117,9 @@ class Desk:
     async def cancel(self, asked: IngestorControl, user: str = "") -> StatusResponse:
         """Have a request left off; its outcome is announced as of any other."""
         status = await self.status(StatusRequest(request_id=asked.request_id), user)
+        if status.state == StatusResponse.FETCHING and await self._realtime.holds(asked.request_id):
+            await self._realtime.cancel(asked.request_id)
+            return StatusResponse(request_id=asked.request_id, state=StatusResponse.DONE)
         if status.state in (StatusResponse.QUEUED, StatusResponse.FETCHING):
             self._control.cancel(asked.request_id)
         return status

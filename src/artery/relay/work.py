@@ -2,9 +2,11 @@
 
 import asyncio
 import random
+from contextlib import suppress
 
 from google.protobuf.message import Message
 
+from artery.errors import ArteryError
 from artery.relay import metrics
 from artery.telemetry import logger
 from artery.wire import messages
@@ -64,14 +66,34 @@ class Control:
         self._socket = socket
         self._generation = generation
         self._standing: list[Message] = []
+        self._config = ""
 
     async def repeat(self) -> None:
-        """Say the standing orders and a sign of life again and again, until cancelled."""
-        while True:
-            for order in [*self._standing, self._order(IngestorControl.HEARTBEAT)]:
+        """Say the standing orders, the desired state and a sign of life again and again, until cancelled."""
+        try:
+            while True:
+                for order in [*self._standing, *self._configured(), self._order(IngestorControl.HEARTBEAT)]:
+                    self._socket.send(messages.publish("", order))
+                self._standing = self._standing[-100:]
+                await asyncio.sleep(BEAT_S * random.uniform(0.9, 1.1))
+        finally:
+            with suppress(ArteryError):
+                self._socket.send(messages.publish("", self._order(IngestorControl.SHUTDOWN)))
+
+    def configure(self, config: str) -> None:
+        """From now on this is the desired state; a new one has a higher generation, and is said at once."""
+        if config != self._config:
+            self._config = config
+            self._generation += 1
+            for order in self._configured():
                 self._socket.send(messages.publish("", order))
-            self._standing = self._standing[-100:]
-            await asyncio.sleep(BEAT_S * random.uniform(0.9, 1.1))
+
+    def _configured(self) -> list[Message]:
+        if not self._config:
+            return []
+        order = self._order(IngestorControl.CONFIG_UPDATE)
+        order.config = self._config
+        return [order]
 
     def cancel(self, request_id: str) -> None:
         """Have whoever fetches this request leave off."""

@@ -1,6 +1,6 @@
 """Who listens to what, from the subscription messages that an XPUB socket hands over. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 TOPIC_MAX = 512
 TOPICS_MAX = 100_000
@@ -11,9 +11,15 @@ class Listeners:
 
     def __init__(self) -> None:
         self._counts: dict[bytes, int] = {}
+        self.changes = 0
+        """Goes up whenever someone came or left."""
 
     def __len__(self) -> int:
         return sum(self._counts.values())
+
+    def all(self) -> Collection[bytes]:
+        """Every topic that someone listens to."""
+        return self._counts.keys()
 
     def topics(self) -> int:
         return len(self._counts)
@@ -23,6 +29,7 @@ class Listeners:
         if len(frames) != 1 or not frames[0] or frames[0][0] > 1 or len(frames[0]) > TOPIC_MAX + 1:
             return None
         came, topic = frames[0][0] == 1, frames[0][1:]
+        self.changes += 1
         count = self._counts.get(topic, 0) + (1 if came else -1)
         if count <= 0:
             self._counts.pop(topic, None)
