@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ import zmq.asyncio
 from prometheus_client import REGISTRY
 
 from artery.errors import BadSetting
+from artery.model import symbols
+from artery.model.symbols import Symbol
 from artery.pipeline import publisher
 from artery.relay import discovery, service
 from artery.relay.crew import DRAIN_S, Crew
@@ -140,7 +143,8 @@ async def test_with_keys_a_processor_that_listens_lets_only_the_relay_in(
         settings = house.settings.with_(relay=mine, pipeline={"publish_url": f"tcp://127.0.0.1:{port}"})
         task = asyncio.create_task(publisher.run_publisher(house.bus, house.store, settings))
         try:
-            await house.store.put("artery:market:sim:BTC", b'{"ticker":"SIM:BTC","coin":"BTC"}')
+            symbol = Symbol("sim", "BTC", "BTC", "USDC", Decimal(1), Decimal(1))
+            await house.store.put(symbols.key("sim", "BTC"), symbols.write(symbol))
             subscriber = house.subscriber("alice")
             await subscriber.subscribe("SIM:BTC|market|")
             topic, market = await subscriber.hear()

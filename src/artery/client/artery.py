@@ -22,11 +22,13 @@ from websockets.frames import CloseCode
 from artery.client import frames, indicators
 from artery.client.frames import Event, Gap, Tracker
 from artery.client.names import Since, channel, moment, series, starts
+from artery.client.symbols import changes, symbols_of
 from artery.client.tables import Kind, shaped
 from artery.errors import BadInput, NotAllowed, Unavailable
 from artery.model.channels import Channel
 from artery.model.events import Candle, Trade
 from artery.model.periods import Period
+from artery.model.symbols import Symbol
 
 if TYPE_CHECKING:
     from artery.client.relay import Progress, Relay
@@ -156,9 +158,15 @@ class Artery:
         return await indicators.now(self._body, channel(market), Period.parse(period))
 
     async def ticks(self, market: str) -> AsyncIterator[Trade | Gap]:
-        """A market's trades, live, through the relay; one that was lost on the way is a `Gap`."""
+        """A market's trades, live, through the relay; the market is followed while someone listens.
+
+        What was lost on the way, seen by its number, is read from the gateway, in order; what is not to be had there
+        either is a `Gap`.
+        """
+        from artery.client.healed import healed  # late, because of its driver
+
         async with self._relayed() as relay:
-            async for item in relay.ticks(market):
+            async for item in healed(relay.ticks(market), self.trades):
                 yield item
 
     async def candles(self, market: str, period: str = "1m") -> AsyncIterator[Candle]:
@@ -177,6 +185,16 @@ class Artery:
         """What the gateway serves."""
         answer = await self._get("/v1/markets", {})
         return list(msgspec.json.decode(answer.content)["markets"])
+
+    async def symbols(self) -> list[Symbol]:
+        """The newest version of every market's metadata, as far as it is known."""
+        return symbols_of(await self.markets())
+
+    async def symbol_changes(self) -> AsyncIterator[Symbol]:
+        """Every market's metadata, then each newer version of one as it comes, for ever."""
+        async with self._relayed() as relay:
+            async for symbol in changes(relay.metadata_updates(), self.symbols):
+                yield symbol
 
     async def _rows(
         self, market: Channel, query: dict[str, str], since: str | int | datetime, until: str | int | datetime | None

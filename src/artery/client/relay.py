@@ -35,6 +35,7 @@ from artery.wire.artery_pb2 import (
     SubmitHistoricalRequest,
     SubmitResponse,
     SubscriptionConfirmed,
+    SymbolMetadataUpdated,
     Tick,
 )
 from artery.wire.sockets import Context, Kind, show
@@ -146,6 +147,14 @@ class Relay:
         async for message in self._follow(topic):
             if isinstance(message, OHLC):
                 yield candle_of(message, wanted)
+
+    async def metadata_updates(self) -> AsyncIterator[SymbolMetadataUpdated | None]:
+        """Word that markets' metadata has changed; None once the subscription holds, so that nothing is missed."""
+        async for message in self._follow(topics.METADATA_UPDATE):
+            if isinstance(message, SubscriptionConfirmed):
+                yield None
+            elif isinstance(message, SymbolMetadataUpdated):
+                yield message
 
     async def _follow(self, topic: str) -> AsyncIterator[Message]:
         socket = self._context.socket(Kind.SUB)

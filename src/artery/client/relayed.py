@@ -10,6 +10,9 @@ from artery.model.periods import Period
 from artery.model.series import Position
 from artery.wire.artery_pb2 import OHLC, Tick
 
+MISSED = "missed"
+"""Why a tick is not there: it was lost between the relay and this client."""
+
 
 class Ticks:
     """Puts a market's ticks in order: each once, and what is missing between two said as a gap."""
@@ -23,7 +26,7 @@ class Ticks:
         if last is not None and (here.epoch, here.seq) <= (last.epoch, last.seq):
             return
         if last is not None and not here.follows(last):
-            yield Gap(self._market, "TRADE", "missed", str(last), str(here), last.event_ts, here.event_ts)
+            yield Gap(self._market, "TRADE", MISSED, str(last), str(here), last.event_ts, here.event_ts)
         self._last = here
         yield trade_of(tick, self._market)
 
