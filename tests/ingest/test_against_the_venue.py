@@ -5,7 +5,12 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from artery.ingest.marks import DROPPED
+from artery.model import symbols
+from artery.model.channels import Channel
+from artery.model.events import Trade
 from artery.model.periods import DERIVED, Period
+from artery.store import demand
 from artery.wire import history as wire
 from tests.ingest.scripted import until
 from tests.ingest.venue_and_feed import COINS, play
@@ -118,3 +123,47 @@ async def test_the_first_start_brings_the_venues_own_past(tmp_path: Path) -> Non
         truth = await one.truth("BTC", last.start_ts, last.start_ts + Period(60).ms)
         assert last.n == len(truth)
         assert last.start_ts + 2 * 60_000 >= min(mark.to_ms for mark in await one.marks()) - 60_000
+
+
+async def test_a_market_that_someone_wants_is_followed_within_seconds_and_left_when_nobody_does(tmp_path: Path) -> None:
+    wanted = demand.key("g1", Channel("sim", "AVAX"))
+
+    async def traded_there() -> list[Trade]:
+        return [trade for trade in await one.trades() if trade.coin == "AVAX"]
+
+    async with play(tmp_path) as one, one.serving():
+        await one.vouched_beyond(now_ms())
+        marks = len([mark for mark in await one.marks() if mark.coin == ""])
+        await one.store.put(wanted, b"1")
+        await until(traded_there, "trades of the market", 0.05)
+        first = await one.marked(lambda mark: mark.coin == "AVAX" and mark.cause == "start")
+        assert first.from_ms % 86_400_000 == 0
+        await one.vouched_beyond(max(now_ms(), first.to_ms + 1_000))
+        await one.store.delete(wanted)
+        await one.marked(lambda mark: mark.coin == "AVAX" and mark.cause == DROPPED)
+        left = len(await traded_there())
+        await one.vouched_beyond(now_ms() + 1_000)
+        assert len(await traded_there()) == left
+        assert len([mark for mark in await one.marks() if mark.coin == ""]) == marks, "nobody else noticed"
+        found = await traded_there()
+        truth = await one.truth("AVAX", first.to_ms, found[-1].ts)
+        assert [(trade.ts, trade.tid) for trade in found if first.to_ms <= trade.ts < found[-1].ts] == truth != []
+        assert [trade.seq for trade in found] == list(range(1, len(found) + 1))
+
+
+async def test_a_change_of_metadata_at_the_venue_arrives_without_a_restart(tmp_path: Path) -> None:
+    async with play(tmp_path, symbols_s=0.1) as one, one.serving():
+
+        async def versions() -> list[tuple[int, str]]:
+            found = [symbols.decode(entry.fields) for entry in await one.bus.read("symbol")]
+            return [(symbol.version, symbol.status) for symbol in found if symbol.coin == "AVAX"]
+
+        await until(versions, "the market's first version")
+        for order, count in (("AVAX", 2), (None, 3)):
+            await one.disturb(delist=order)
+
+            async def changed(wanted: int = count) -> bool:
+                return len(await versions()) == wanted
+
+            await until(changed, f"version {count}")
+        assert await versions() == [(1, "open"), (2, "delisted"), (3, "open")]

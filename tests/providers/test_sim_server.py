@@ -11,6 +11,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidMessage
 
 from artery.errors import CannotStart
+from artery.providers.sim.listing import LISTINGS
 from artery.providers.sim.service import run_sim
 from artery.settings import Settings
 from tests.providers.venue import DEADLINE_S, Place, parse_trades, place
@@ -113,7 +114,7 @@ async def test_mids_hold_every_market() -> None:
     async with place() as at, socket(at) as client:
         await subscribe(client, type="allMids")
         mids = msgspec.json.decode(await until(client, "allMids"))["data"]["mids"]
-        assert list(mids) == ["BTC", "ETH", "SOL", "HYPE", "DOGE", "XRP"]
+        assert list(mids) == [listing.coin for listing in LISTINGS]
 
 
 async def test_a_candle_is_one_object_and_is_told_again_while_it_grows() -> None:

@@ -14,6 +14,7 @@ from artery.model.periods import DERIVED, Period
 from artery.providers.hyperliquid_venue import HyperliquidVenue
 from artery.providers.open import open_venue
 from artery.providers.sim.http import read_request
+from artery.providers.sim.listing import LISTINGS
 from artery.settings import Settings
 from tests.providers.venue import place
 
@@ -69,7 +70,7 @@ async def answering(body: Any, status: bytes = b"200 OK") -> AsyncIterator[Hyper
 async def test_markets_are_read_with_their_ticks() -> None:
     async with place() as at:
         markets = {market.key: market for market in await at.venue.markets()}
-    assert list(markets) == ["BTC", "ETH", "SOL", "HYPE", "DOGE", "XRP"]
+    assert list(markets) == [listing.coin for listing in LISTINGS]
     assert (markets["BTC"].tick_size, markets["BTC"].size_step) == (Decimal(1), Decimal("0.00001"))
     assert (markets["DOGE"].tick_size, markets["DOGE"].size_step) == (Decimal("0.00001"), Decimal(1))
     assert {market.status for market in markets.values()} == {"open"}

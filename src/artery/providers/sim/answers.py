@@ -78,8 +78,8 @@ def _whole(value: object) -> int:
     return value
 
 
-def _meta(_market: SimMarket, _request: dict[str, Any], _now_ms: int) -> str:
-    return frames.meta()
+def _meta(market: SimMarket, _request: dict[str, Any], _now_ms: int) -> str:
+    return frames.meta(market.delisted)
 
 
 def _all_mids(market: SimMarket, _request: dict[str, Any], now_ms: int) -> str:

@@ -7,6 +7,7 @@
     {"refuse_s": 5}                 take no new socket, and answer `/info` with 503
     {"mute_coin": "ETH"}            say nothing on this market's own streams, no acknowledgement either; null
                                     ends it, and what was held back then arrives late
+    {"delist": "XRP"}               say of this market that it is delisted, though it goes on; null ends it
 
 `stall_s` and `refuse_s` of 0 end them at once.
 """
@@ -40,6 +41,7 @@ class Order(msgspec.Struct, forbid_unknown_fields=True):
     huge_frame_bytes: Annotated[int, msgspec.Meta(ge=0, le=64 * 1024 * 1024)] = 0
     refuse_s: _Seconds | None = None
     mute_coin: str | msgspec.UnsetType | None = msgspec.UNSET
+    delist: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
 def read_order(body: bytes) -> Order:

@@ -117,6 +117,8 @@ class Floor:
             self.stalled_until_ms = now_ms + int(order.stall_s * 1_000)
         if order.mute_coin is not msgspec.UNSET:
             self.muted = order.mute_coin or ""
+        if order.delist is not msgspec.UNSET:
+            self.market.delisted = order.delist or ""
         bad = garbage(order.garbage) + ([huge_frame(order.huge_frame_bytes)] if order.huge_frame_bytes else [])
         for payload in bad:
             self._tell_all(frames.websocket_frame(payload))

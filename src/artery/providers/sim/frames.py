@@ -57,7 +57,7 @@ def candle_rows(listing: Listing, interval: str, candles: Candles) -> list[str]:
     ]
 
 
-def meta() -> str:
+def meta(delisted: str = "") -> str:
     """The markets that there are."""
     universe = [
         {
@@ -65,6 +65,7 @@ def meta() -> str:
             "name": listing.coin,
             "maxLeverage": listing.leverage_max,
             "marginTableId": listing.leverage_max,
+            **({"isDelisted": True} if listing.coin == delisted else {}),
         }
         for listing in LISTINGS
     ]

@@ -32,6 +32,7 @@ LISTINGS = (
     Listing(3, "HYPE", 38.0, 3, 2, 0.00090, 0.12, 1_800.0, 10),
     Listing(4, "DOGE", 0.21, 5, 0, 0.00090, 0.07, 900.0, 10),
     Listing(5, "XRP", 2.35, 4, 0, 0.00070, 0.07, 1_200.0, 20),
+    Listing(6, "AVAX", 24.0, 3, 2, 0.00080, 0.04, 1_000.0, 10),  # the settings do not name it: followed on demand
 )
 BY_COIN = {listing.coin: listing for listing in LISTINGS}
 

@@ -29,6 +29,7 @@ class SimMarket:
             raise BadSetting(f"ART_SIM_TRADES_PER_S must be above 0 and at most {RATE_MAX:.0f}, not {trades_per_s}")
         self.seed = seed
         self.trades_per_s = trades_per_s
+        self.delisted = ""  # what its metadata says of this market
         self._day = lru_cache(maxsize=DAYS_KEPT)(self._make_day)
         minutes_kept = PRINTS_KEPT * len(LISTINGS) / (60 * trades_per_s)
         self._prints = lru_cache(maxsize=int(min(max(13.0, minutes_kept), 256.0)))(self._make_prints)
