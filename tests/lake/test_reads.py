@@ -71,7 +71,7 @@ def test_a_lake_that_is_not_there_reads_as_empty_and_is_not_made(tmp_path: Path)
     lake = Lake(tmp_path)
     assert lake.candles("SIM:BTC", 60, 0, NOON, 10).schema == OHLC.schema
     assert lake.trades("SIM:BTC", 0, NOON, 10).num_rows == 0
-    assert lake.positions() == dict.fromkeys(("trade", "book", "candle", "feed", "history"), "0")
+    assert lake.positions() == dict.fromkeys(("trade", "book", "candle", "feed", "history", "symbol"), "0")
     assert lake.snapshot("ohlc") == 0
     assert not catalog_file(tmp_path).exists()
 
