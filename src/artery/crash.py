@@ -14,6 +14,7 @@ POINTS = {
     "ingest.appended": "events are on the bus, and not published",
     "pipeline.appended": "candles are on the bus, and the book that made them is not saved",
     "pipeline.outcomes": "outcomes of requests are in the lake, and not announced",
+    "pipeline.symbols": "markets' metadata is in the lake, and nobody is told",
     "pipeline.committed": "a batch is in the lake, and neither acked nor in Spark's checkpoint",
 }
 

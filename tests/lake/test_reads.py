@@ -137,7 +137,7 @@ def test_positions_are_those_that_the_newest_commits_name(folder: Path) -> None:
     append(folder, TRADES, [trade(1, NOON)], trade="90", candle="9", history="2", feed="5")
     append(folder, OHLC, [candle("SIM:BTC", NOON)], trade="120", candle="30", history="2")
     positions = Lake(folder).positions()
-    assert positions == {"trade": "90", "candle": "30", "history": "2", "feed": "5", "book": "0"}
+    assert positions == {"trade": "90", "candle": "30", "history": "2", "feed": "5", "book": "0", "symbol": "0"}
 
 
 def test_a_commit_of_another_writer_does_not_hide_the_positions(folder: Path) -> None:

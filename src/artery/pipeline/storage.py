@@ -148,6 +148,7 @@ class StoreQuery:
         if self._tidings:
             self._tidings.put_down(mine)
         merges.insert_new(mine, SYMBOLS, "valid_from", part)
+        crash.point("pipeline.symbols")
         if self._tidings:
             self._tidings.say(mine.sparkSession)
 

@@ -12,7 +12,6 @@ import msgspec
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from artery import crash
 from artery.bus.base import Bus
 from artery.lake.places import NAME as CATALOG
 from artery.lake.tables import SYMBOLS
@@ -41,7 +40,6 @@ class Tidings:
 
     def say(self, session: Any) -> None:
         """After the commit, and after a start: what was put down, with the snapshot to read."""
-        crash.point("pipeline.symbols")
         counts = self._calls(self._left, "reading which markets changed")
         if counts:
             messages = updates(counts, versions(session), snapshot(session, SYMBOLS))
