@@ -19,25 +19,29 @@ class Demand:
         self._most = settings.gateway.demand_max
         self._most_of_key = settings.gateway.key_demand_max
         self._channels: Counter[str] = Counter()
+        self._extra: set[str] = set()
         self._keys: dict[str, Counter[str]] = {}
 
     def take(self, owner: str, channels: Sequence[str]) -> str:
         """A key's session wants these too; a sentence that says why not, and then none of them counts."""
-        asked = [name for name in channels if name not in self._free and _market(name) is not None]
+        names = [name for name in channels if name in self._free or _market(name) is not None]
+        asked = [name for name in names if name not in self._free]
         mine = self._keys.get(owner, Counter())
-        if len(mine.keys() | set(asked)) > self._most_of_key:
+        if len(mine) + len(set(asked) - mine.keys()) > self._most_of_key:
             return self._refuse("key", f"a key may have {self._most_of_key} markets followed beside the usual ones")
-        extra = {name for name in self._channels if name not in self._free} | set(asked)
-        if asked and len(extra) > self._most:
+        if asked and len(self._extra) + len(set(asked) - self._extra) > self._most:
             return self._refuse("gateway", f"this gateway has {self._most} markets followed beside the usual ones")
-        self._channels.update(name for name in channels if _market(name) is not None)
+        self._channels.update(names)
         if asked:
+            self._extra.update(asked)
             self._keys.setdefault(owner, Counter()).update(asked)
         return ""
 
     def give(self, owner: str, channel: str) -> None:
         """A session does not want this any more."""
         _less(self._channels, channel)
+        if channel not in self._channels:
+            self._extra.discard(channel)
         if owner in self._keys:
             _less(self._keys[owner], channel)
             if not self._keys[owner]:
