@@ -1,14 +1,20 @@
-"""`python -m bench [--only bus,gateway,start,live]`: measure, show a table, write bench/out/latest.json."""
+"""`python -m bench [--only bus,gateway,pipeline,start,live]`: measure, show a table, write bench/out/latest.json."""
 
 import argparse
 import asyncio
 import signal
 import sys
 
-from bench import bus, gateway, live, start
+from bench import bus, gateway, live, pipeline, start
 from bench.rows import Row, keep, show
 
-PARTS = {"bus": bus.measure, "gateway": gateway.measure, "start": start.measure, "live": live.measure}
+PARTS = {
+    "bus": bus.measure,
+    "gateway": gateway.measure,
+    "start": start.measure,
+    "live": live.measure,
+    "pipeline": pipeline.measure,
+}
 
 
 def main() -> int:

@@ -97,6 +97,9 @@ class Venue:
 @dataclass(frozen=True, slots=True)
 class Pipeline:
     master: str = _setting("local[2]", "Spark's master")
+    periods: tuple[str, ...] = _setting(
+        ("1m", "5m", "15m", "1h", "4h", "1d"), "lengths of the candles that are made, separated by commas"
+    )
     trigger_ms: int = _setting(500, "time between micro-batches of the candle query")
     slow_candle_s: float = _setting(5.0, "time between two versions of an open candle longer than a minute")
     store_s: float = _setting(10.0, "time between commits to the lake")

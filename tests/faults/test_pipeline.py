@@ -1,24 +1,74 @@
-"""A pipeline that dies between two of its steps; in long runs only, because each start of Spark takes half a minute."""
+"""A pipeline that is killed, whose checkpoint is damaged, or whose disk is full; every point only in long runs, because
+each start of Spark takes its time (tests/pipeline/test_deaths.py has them all in one process)."""
 
 import asyncio
+import os
+import shutil
+import signal
 from collections import defaultdict
+from collections.abc import Awaitable, Callable
+
+import psutil
 
 from artery.bus.base import place
 from artery.lake.reads import Lake
+from artery.model import codec, fold
+from artery.model.events import Candle, Mark, Trade
+from artery.model.periods import Period
 from tests.faults.checker import Seen, Sent, Sight, check, closed_again
 from tests.faults.logs import Log
-from tests.faults.processes import Child, Stage
+from tests.faults.processes import Child, Stage, until
 from tests.faults.trial import Trial
 from tests.faults.venue import COINS, Scene, reaches, scene
 from tests.journeys import ledger
 
-ONCE = True
 START_S = 240.0
+POINTS = ("appended:3", "saved", "stored", "stored:2", "committed")
+PERIODS = (Period(5), Period(60))
+
+
+def a_log(stage: Stage) -> Log:
+    return Log("sqlite", f"sqlite:///{stage.folder}/md_stream/sim/bus.db", "md_stream", None)
 
 
 def pipeline(one: Scene, point: str = "") -> Child:
     more = {"ART_PIPELINE_STORE_S": "2", "ART_PIPELINE_SLOW_STORE_S": "4", "ART_CRASH_POINT": point}
+    more |= {"ART_PIPELINE_PERIODS": "5s,1m"}
     return one.stage.run(["artery", "run", "pipeline"], "pipeline", one.environ | more)
+
+
+def killed(child: Child) -> None:
+    """The driver and its Java at once, as by a power cut."""
+    family = psutil.Process(child.pid).children(recursive=True)
+    child.kill()
+    for each in family:
+        if each.is_running():
+            os.kill(each.pid, signal.SIGKILL)
+
+
+async def at_point(one: Scene, point: str) -> None:
+    assert await pipeline(one, f"pipeline.{point}").ended(START_S) == -signal.SIGKILL
+
+
+async def in_mid_write(one: Scene) -> None:
+    """Killed once a file of trades is there that no commit knows of yet."""
+    files = one.folder / "sim" / "lake" / "warehouse" / "market" / "trades" / "data"
+    before = set(files.rglob("*.parquet"))
+    child = pipeline(one)
+    await until(lambda: bool(set(files.rglob("*.parquet")) - before), "a file is being written", START_S, 0.001)
+    killed(child)
+
+
+def last_commit_deleted(one: Scene) -> None:
+    """The crash between the sink's commit and the checkpoint's, as Spark's guide makes it."""
+    for query in ("fast", "store"):
+        commits = sorted((one.folder / "sim" / "checkpoints" / query / "commits").glob("[0-9]*"))
+        for path in commits[-1:]:
+            path.unlink()
+
+
+def checkpoints_deleted(one: Scene) -> None:
+    shutil.rmtree(one.folder / "sim" / "checkpoints", ignore_errors=True)
 
 
 async def stored_up_to(lake: Lake, position: str) -> bool:
@@ -37,24 +87,61 @@ async def reopened(one: Scene) -> int:
     return sum(closed_again(states) for states in shown.values())
 
 
-async def test_a_pipeline_that_dies_between_its_steps_stores_every_trade_once(trial: Trial, stage: Stage) -> None:
-    log = Log("sqlite", f"sqlite:///{stage.folder}/md_stream/sim/bus.db", "md_stream", None)
-    async with scene(stage, log) as one:
+async def wrong_candles(one: Scene) -> tuple[int, int]:
+    """Of the closed candles on the bus that overlap no MARK: how many there are, and how many are not their fold."""
+    trades = [event for entry in await one.entries("trade") if isinstance(event := codec.decode(entry.fields), Trade)]
+    marks = [event for entry in await one.entries("feed") if isinstance(event := codec.decode(entry.fields), Mark)]
+    candles: dict[tuple[str, str, int, int], Candle] = {}
+    for entry in await one.entries("candle"):
+        event = codec.decode(entry.fields)
+        assert isinstance(event, Candle)
+        candles[event.key] = event
+    bars = {
+        (*key[:2], period.seconds, key[2]): bar for period in PERIODS for key, bar in fold.bars(trades, period).items()
+    }
+    whole = [
+        candle for candle in candles.values() if candle.closed and not any(_overlaps(mark, candle) for mark in marks)
+    ]
+    wrong = [c for c in whole if any(getattr(c, name) != getattr(bars[c.key], name) for name in "ohlcvn")]
+    return len(whole), len(wrong)
+
+
+def _overlaps(mark: Mark, candle: Candle) -> bool:
+    return mark.coin in ("", candle.coin) and mark.from_ms < candle.end_ts and mark.to_ms >= candle.start_ts
+
+
+async def judged(trial: Trial, one: Scene, feed: Child, head: str, lake: Lake) -> None:
+    """Every trade is in the lake once, every candle is its fold, and none was opened again."""
+    await feed.stop()
+    sent = [entry.fields | {"place": entry.id} for entry in await one.entries("trade")]
+    names = {f"{said['coin']}/{said['ts']}/{said['tid']}": said["place"] for said in sent}
+    acked = {name for name, at in names.items() if place(at) <= place(head)}
+    rows = ledger.lake_trades(lake, COINS)
+    sights: list[Sight] = [
+        Seen(f"{coin}/{ts}/{tid}", str(copy)) for (coin, ts, tid), copies in rows.items() for copy in range(copies)
+    ]
+    trial.judge(check([Sent(list(names), acked)], sights, ordered=False))
+    assert await reopened(one) == 0, trial.again
+    candles, wrong = await wrong_candles(one)
+    assert candles > 0, trial.again
+    assert wrong == 0, f"{wrong} of {candles} candles are not their fold; {trial.again}"
+
+
+async def test_a_pipeline_that_is_killed_or_robbed_of_its_checkpoint_stores_every_trade_once(
+    trial: Trial, stage: Stage
+) -> None:
+    async with scene(stage, a_log(stage)) as one:
         feed = one.feed("feed")
         await one.vouched(2)
-        for point in (f"pipeline.appended:{trial.dice.randint(2, 6)}", "pipeline.committed"):
-            assert await pipeline(one, point).ended(START_S) == -9
+        deaths: list[Callable[[], Awaitable[None]]] = [
+            lambda point=point: at_point(one, point)  # type: ignore[misc]
+            for point in trial.pick((trial.dice.choice(POINTS),), POINTS)
+        ]
+        for die in [*deaths, *trial.pick([], [lambda: in_mid_write(one)])]:
+            await die()
+            trial.dice.choice((last_commit_deleted, checkpoints_deleted))(one)
         last = pipeline(one)
         head, lake = await one.bus.head("trade"), Lake(one.folder / "sim")
         await reaches(lambda: stored_up_to(lake, head), START_S)
         await last.stop()
-        await feed.stop()
-        sent = [entry.fields | {"place": entry.id} for entry in await one.entries("trade")]
-        names = {f"{said['coin']}/{said['ts']}/{said['tid']}": said["place"] for said in sent}
-        acked = {name for name, at in names.items() if place(at) <= place(head)}
-        rows = ledger.lake_trades(lake, COINS)
-        sights: list[Sight] = [
-            Seen(f"{coin}/{ts}/{tid}", str(copy)) for (coin, ts, tid), copies in rows.items() for copy in range(copies)
-        ]
-        trial.judge(check([Sent(list(names), acked)], sights, ordered=False))
-        assert await reopened(one) == 0, trial.again
+        await judged(trial, one, feed, head, lake)

@@ -58,6 +58,13 @@ def test_a_running_pipeline_tells_its_progress() -> None:
     assert "stored 9 s ago" in row["words"]
 
 
+def test_a_running_pipeline_says_what_it_counts_and_why_the_lake_waits() -> None:
+    record = {"state": "running", "updated_ms": NOW, "clock_ms": NOW - 500, "stale_trades": 4, "numbers": {"rows": 1}}
+    row = pipeline_state(record | {"error": "the lake could not be written: no space"}, NOW)
+    assert (row["ok"], row["clock_ms"], row["late_trades"], row["numbers"]) == (True, NOW - 500, 4, {"rows": 1})
+    assert row["words"].endswith("the lake could not be written: no space")
+
+
 def test_a_pipeline_that_is_away_starts_or_failed_says_so() -> None:
     assert pipeline_state({}, NOW)["state"] == "off"
     assert pipeline_state({"state": "starting", "updated_ms": NOW}, NOW)["ok"] is False

@@ -10,7 +10,8 @@ from artery.model import codec, fold
 from artery.model.events import Candle, Clock, Mark, Trade
 from artery.model.periods import Period
 from artery.pipeline import bars
-from artery.pipeline.bars import batch_of, feed_rows, history_rows, record_batch, trade_rows
+from artery.pipeline.bars import batch_of, feed_rows, history_rows, record_batch
+from artery.pipeline.folding import trade_bars
 from artery.pipeline.minutes import Span
 from artery.wire import history
 
@@ -38,6 +39,11 @@ def raw(position: int, fields: dict[str, str]) -> tuple[str, bytes]:
 
 def entries(*trades: Trade) -> list[tuple[str, bytes]]:
     return [raw(at, codec.encode(one)) for at, one in enumerate(trades, 1)]
+
+
+def trade_rows(raws: list[tuple[str, bytes]]) -> list[bars.Row]:
+    """Bars of a second, in the order of their markets' first trades."""
+    return [row for row in trade_bars(raws).to_pylist() if row["kind"] == bars.BAR]
 
 
 def page(*candles: Candle) -> dict[str, str]:

@@ -106,6 +106,6 @@ def test_reading_goes_on_from_where_a_trimmed_log_begins() -> None:
 
 
 def test_a_span_is_read_page_by_page_up_to_its_end() -> None:
-    reader = ListReader({"trade": numbered(2_500)})
-    assert [at for at, _ in span(reader, "trade", "1", "2400")] == [str(at) for at in range(2, 2_401)]
+    reader = ListReader({"trade": numbered(12_500)})
+    assert [at for at, _ in span(reader, "trade", "1", "12400")] == [str(at) for at in range(2, 12_401)]
     assert reader.reads == 3

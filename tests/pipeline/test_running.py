@@ -108,9 +108,9 @@ async def market(bus: Bus, trades: list[Trade], clock_ms: int) -> None:
     await bus.append("feed", [codec.encode(Clock(provider="sim", epoch=1, ts=clock_ms, up_to=up_to))])
 
 
-def some(first: int, count: int, from_ms: int) -> list[Trade]:
+def some(first: int, count: int, from_ms: int, coin: str = CALLED) -> list[Trade]:
     return [
-        trade(seq, from_ms + (seq * 7_919) % 50_000, px=f"{100 + seq % 17}.{seq % 10}", sz="0.1", coin=CALLED)
+        trade(seq, from_ms + (seq * 7_919) % 50_000, px=f"{100 + seq % 17}.{seq % 10}", sz="0.1", coin=coin)
         for seq in range(first, first + count)
     ]
 
@@ -159,16 +159,14 @@ def folded(bus: Bus, trades: list[Trade], clock_ms: int) -> Callable[[], Any]:
     return is_so
 
 
-def stored(spark: House, bus: Bus, trades: list[Trade]) -> Callable[[], Any]:
+def stored(spark: House, bus: Bus, trades: list[Trade], coin: str = CALLED) -> Callable[[], Any]:
     """Whether the lake holds every trade, and every candle as the bus has it."""
 
     async def is_so() -> bool:
         found = spark.lake.scan("ohlc").to_pylist()
-        rows = {
-            (row["period_s"], int(row["start"].timestamp() * 1_000)): row for row in found if CALLED in row["ticker"]
-        }
+        rows = {(row["period_s"], int(row["start"].timestamp() * 1_000)): row for row in found if coin in row["ticker"]}
         candles = await newest(bus)
-        kept = spark.lake.trades(f"SIM:{CALLED}", BASE, BASE + 3_600_000).num_rows
+        kept = spark.lake.trades(f"SIM:{coin}", BASE, BASE + 3_600_000).num_rows
         return kept == len(trades) and all(
             (row := rows.get(key[2:])) is not None
             and (row["close"], row["volume"], row["trades"], row["closed"], row["rev"])

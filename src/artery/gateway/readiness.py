@@ -7,6 +7,7 @@ import msgspec
 
 from artery.bus.base import CAPS, Bus
 from artery.errors import ArteryError
+from artery.gateway import pipeline_numbers
 from artery.gateway.catalog import FEEDS
 from artery.store.base import Store
 
@@ -40,6 +41,14 @@ async def report(bus: Bus, store: Store, *, provider: str, workers: bool, now_ms
     return Report(all(row["ok"] for row in rows), simulated, rows, pipeline_state(pipeline, now_ms), groups)
 
 
+async def pipeline_lines(store: Store) -> str:
+    """The pipeline's numbers for Prometheus; none while the store is away."""
+    try:
+        return pipeline_numbers.lines(_record(await store.get(PIPELINE)))
+    except ArteryError:
+        return ""
+
+
 def feed_states(
     feeds: Mapping[str, Mapping[str, Any]], *, provider: str, workers: bool, now_ms: int
 ) -> list[dict[str, Any]]:
@@ -61,6 +70,7 @@ def pipeline_state(record: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
         words = f"candles follow {_span(now_ms - clock_ms) if clock_ms else 'no clock yet,'} behind; " + (
             f"stored {_span(now_ms - commit_ms)} ago" if commit_ms else "nothing stored yet"
         )
+        words += f"; {record['error']}" if record.get("error") else ""
     elif state == "failed":
         words = f"the pipeline has failed and will be started again: {record.get('error') or 'no reason given'}"
     else:
@@ -75,6 +85,9 @@ def pipeline_state(record: Mapping[str, Any], now_ms: int) -> dict[str, Any]:
         "last_commit_ms": commit_ms or None,
         "batch": _number(record, "batch") if "batch" in record else None,
         "batch_ms": _number(record, "batch_ms") if "batch_ms" in record else None,
+        "clock_ms": clock_ms or None,
+        "late_trades": _number(record, "stale_trades") if "stale_trades" in record else None,
+        "numbers": record.get("numbers") or {},
         "error": record.get("error") or None,
     }
 

@@ -34,7 +34,8 @@ def routes(parts: Parts) -> list[Route]:
         return answers.json(report, status)
 
     async def numbers(_ask: Ask) -> Response:
-        return Response(generate_latest(), media_type=CONTENT_TYPE_LATEST)
+        own = generate_latest().decode()
+        return Response(own + await readiness.pipeline_lines(parts.store), media_type=CONTENT_TYPE_LATEST)
 
     well = readiness.Report(True, True, [], readiness.pipeline_state({}, 0), [_BUS])
     shapes = (readiness.Report, Ready)

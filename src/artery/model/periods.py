@@ -1,6 +1,7 @@
 """Lengths of candles: `1m`, `4h`, `90s`; all start at multiples of themselves since 1970 in UTC."""
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 import msgspec
@@ -49,4 +50,13 @@ def _parse(text: str) -> Period:
     return Period(seconds)
 
 
+def parse_periods(texts: Iterable[str]) -> tuple["Period", ...]:
+    """Several periods, each once and the shortest first; none at all is refused."""
+    found = tuple(sorted({Period.parse(text) for text in texts}))
+    if not found:
+        raise BadInput("at least one period is needed, as in 1m,5m,1h")
+    return found
+
+
 DERIVED = tuple(Period.parse(text) for text in ("1m", "5m", "15m", "1h", "4h", "1d"))
+"""What the pipeline makes unless the settings choose others."""

@@ -1,10 +1,10 @@
-"""What the candle query's source hands to Spark: trades as one-second bars, clocks, a venue's closed candles.
+"""What the candle query's source hands to Spark: trades as short bars, clocks, a venue's closed candles.
 
-An entry that cannot be decoded is passed over here; the store query puts it with the dead letters.
+A bar is as long as the longest time that every period is a multiple of: a minute, unless the settings ask for shorter
+candles. An entry that cannot be decoded is passed over here; the store query puts it with the dead letters.
 """
 
-from collections.abc import Iterable, Iterator
-from decimal import Decimal
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -13,24 +13,25 @@ import pyarrow as pa
 from artery.bus.base import place
 from artery.errors import BadEvent
 from artery.lake.tables import EXACT
-from artery.model.events import EXTERNAL, Candle, Clock, Mark, Trade
-from artery.model.fold import Bar, Place, bar, join
+from artery.model.events import Candle, Clock, Mark
+from artery.model.fold import Bar, Place
 from artery.model.periods import DERIVED, Period
 from artery.pipeline import decode
-from artery.pipeline.candles import KEEP_MS, Batch, Partial
+from artery.pipeline.candles import KEEP_MS, Batch, Market, Partial, Seq
 from artery.pipeline.decode import Raw
 from artery.pipeline.minutes import DAY_MS, Span
 
-BAR, CLOCK, MARK, VENUE, END = "bar", "clock", "mark", "venue", "end"
-_PLACE = pa.struct([pa.field(name, pa.int64()) for name in ("ts", "epoch", "seq")])
+BAR, CLOCK, MARK, VENUE, REACH, END = "bar", "clock", "mark", "venue", "reach", "end"
+PLACE_NAMES = ("ts", "epoch", "seq")
+PLACE = pa.struct([pa.field(name, pa.int64()) for name in PLACE_NAMES])
 _COLUMNS: dict[str, pa.DataType] = {
     "kind": pa.string(),
     "provider": pa.string(),
     "coin": pa.string(),
     "period_s": pa.int32(),
     "start_ms": pa.int64(),
-    "first": _PLACE,
-    "last": _PLACE,
+    "first": PLACE,
+    "last": PLACE,
     "o": EXACT,
     "h": EXACT,
     "l": EXACT,
@@ -41,28 +42,11 @@ _COLUMNS: dict[str, pa.DataType] = {
     "at": pa.list_(pa.int64()),
 }
 SCHEMA = pa.schema(_COLUMNS)
-"""A CLOCK's time is in `last`, as is a MARK's end; `period_s` is set on a venue's candles only; `at` is `up_to` as
+"""A CLOCK's time is in `last`, as is a MARK's end; of a row of kind `reach`, `first` and `last` are the market's first
+and last places in its series; `period_s` is set on a venue's candles only; `at` is `up_to` as
 numbers that compare. The one row of kind `end` has in `up_to` how far the batch reaches, as Spark does not tell."""
 
-SIZE_MAX = Decimal(10) ** 17
-"""A larger trade is stored but not folded: a thousand of them would no longer fit the sum's DECIMAL(38,18)."""
-_SECOND_MS = 1_000
 Row = dict[str, Any]
-
-
-def trade_rows(entries: Iterable[Raw]) -> list[Row]:
-    """Trades as bars of a second, each trade once; a foreign one is not folded, as no clock vouches for it."""
-    seconds: dict[tuple[str, str, int], tuple[Bar, str]] = {}
-    names: set[tuple[str, str, int, str]] = set()
-    for position, trade in _of(entries, Trade):
-        name = (trade.provider, trade.coin, trade.ts, trade.tid)
-        if trade.provider == EXTERNAL or not trade.epoch or trade.sz >= SIZE_MAX or name in names:
-            continue
-        names.add(name)
-        key = (trade.provider, trade.coin, trade.ts // _SECOND_MS)
-        old = seconds.get(key)
-        seconds[key] = (bar(trade) if old is None else join(old[0], bar(trade)), position)
-    return [_bar_row(key, *second) for key, second in seconds.items()]
 
 
 def feed_rows(entries: Iterable[Raw]) -> list[Row]:
@@ -77,30 +61,32 @@ def feed_rows(entries: Iterable[Raw]) -> list[Row]:
     return rows + [_feed_row(CLOCK, provider, "", 0, ts) for provider, ts in clocks.items()]
 
 
-def history_rows(entries: Iterable[Raw]) -> list[Row]:
+def history_rows(entries: Iterable[Raw], periods: Collection[Period] = DERIVED) -> list[Row]:
     """A venue's closed candles; of two for the same window the later one. What is long over, or of
     a period that we do not make, is for the lake alone."""
     newest: dict[tuple[str, str, int, int], Row] = {}
     for raw in entries:
         try:
             page = decode.page(raw)
-            newest |= {candle.key: _venue_row(candle, raw[0]) for candle in page if _concerns_live(candle)}
+            newest |= {candle.key: _venue_row(candle, raw[0]) for candle in page if _concerns_live(candle, periods)}
         except BadEvent:
             continue
     return list(newest.values())
 
 
-def _concerns_live(candle: Candle) -> bool:
+def _concerns_live(candle: Candle, periods: Collection[Period]) -> bool:
     """Whether this one can correct a candle that is open or closed not long ago."""
     over_ms = candle.end_ts + max(KEEP_MS, 2 * candle.period.ms) + DAY_MS
-    return candle.period in DERIVED and over_ms > candle.event_ts
+    return candle.period in periods and over_ms > candle.event_ts
 
 
-def record_batch(rows: list[Row], end: dict[str, str]) -> pa.RecordBatch:
-    """Rows as Spark takes them, and how far they reach."""
+def record_batch(rows: list[Row], end: dict[str, str], bars: pa.Table | None = None) -> pa.RecordBatch:
+    """Bars and other rows as Spark takes them, and how far they reach."""
     reached = {"kind": END, "provider": "", "coin": "", "period_s": 0, "start_ms": 0}
     reached |= {"up_to": msgspec.json.encode(end).decode(), "at": [0]}
-    return pa.RecordBatch.from_pylist([*rows, reached], schema=SCHEMA)
+    rest = pa.Table.from_pylist([*rows, reached], schema=SCHEMA)
+    whole = rest if bars is None else pa.concat_tables([bars, rest])
+    return whole.combine_chunks().to_batches()[0]
 
 
 def batch_of(table: pa.Table) -> tuple[Batch, dict[str, str]]:
@@ -109,12 +95,14 @@ def batch_of(table: pa.Table) -> tuple[Batch, dict[str, str]]:
     clocks: dict[str, int] = {}
     venue: list[Candle] = []
     unwatched: list[Span] = []
+    reach: dict[Market, tuple[Seq, Seq]] = {}
     end: dict[str, str] = {}
     for row in table.to_pylist():
         match row["kind"]:
             case "bar":
-                key = (row["provider"], row["coin"], row["period_s"], row["start_ms"])
-                partials.append(Partial(key, _bar(row), row["up_to"]))
+                partials.append(partial_of(row, row["period_s"]))
+            case "reach":
+                reach[row["provider"], row["coin"]] = _seq(row["first"]), _seq(row["last"])
             case "clock":
                 clocks[row["provider"]] = row["last"]["ts"]
             case "mark":
@@ -123,7 +111,12 @@ def batch_of(table: pa.Table) -> tuple[Batch, dict[str, str]]:
                 venue.append(_venue_candle(row))
             case "end":
                 end = msgspec.json.decode(row["up_to"], type=dict[str, str])
-    return Batch(partials, clocks, venue, unwatched), end
+    return Batch(partials, clocks, venue, unwatched, reach), end
+
+
+def partial_of(row: Row, period_s: int) -> Partial:
+    """A bar as a part of one candle."""
+    return Partial((row["provider"], row["coin"], period_s, row["start_ms"]), _bar(row), row["up_to"])
 
 
 def _feed_row(kind: str, provider: str, coin: str, start_ms: int, end_ms: int) -> Row:
@@ -139,12 +132,6 @@ def _of(entries: Iterable[Raw], kind: Any) -> Iterator[tuple[str, Any]]:
             continue
         if isinstance(event, kind):
             yield raw[0], event
-
-
-def _bar_row(key: tuple[str, str, int], bar: Bar, up_to: str) -> Row:
-    provider, coin, at_s = key
-    head = {"kind": BAR, "provider": provider, "coin": coin, "start_ms": at_s * _SECOND_MS}
-    return head | _values(bar, up_to)
 
 
 def _venue_row(candle: Candle, position: str) -> Row:
@@ -166,8 +153,12 @@ def _values(bar: Bar, up_to: str) -> Row:
     }
 
 
+def _seq(of: Mapping[str, int]) -> Seq:
+    return of["epoch"], of["seq"]
+
+
 def _place(of: Place) -> dict[str, int]:
-    return dict(zip(("ts", "epoch", "seq"), of, strict=True))
+    return dict(zip(PLACE_NAMES, of, strict=True))
 
 
 def _bar(row: Row) -> Bar:

@@ -27,6 +27,11 @@ class Calls:
         """No call waits any longer."""
         self._stopped.set()
 
+    def pause(self, wait_s: float) -> None:
+        """Wait a while; `Unavailable` if the pipeline stops meanwhile."""
+        if self._stopped.wait(wait_s):
+            raise Unavailable("the pipeline is stopping")
+
     def __call__(self, make: Callable[[], Coroutine[Any, Any, T]], doing: str) -> T:
         deadline = time.monotonic() + PATIENCE_S
         tries = 0

@@ -14,13 +14,17 @@ from artery.pipeline.minutes import DAY_MS, Minutes, Span
 
 Key = tuple[str, str, int, int]
 """(provider, coin, period in s, start in ms), as `Candle.key`."""
+Market = tuple[str, str]
+Seq = tuple[int, int]
+"""A trade's place in its series, (epoch, seq): it rises with every trade on the bus."""
 
 KEEP_MS = 3_600_000
 SLOW_MS = 5_000
 HELD_MAX = 1_000_000
+MARKETS_MAX = 200_000
+"""Markets whose last trade is remembered."""
 FORGET_MS = 10_000
 _MINUTE_S = 60
-_LONGER = [period for period in DERIVED if period.seconds > _MINUTE_S]
 
 
 class Partial(msgspec.Struct, frozen=True):
@@ -33,12 +37,13 @@ class Partial(msgspec.Struct, frozen=True):
 
 class Batch(msgspec.Struct, frozen=True):
     """One micro-batch: partial candles, the newest CLOCK of each provider, what a feed does not vouch for, a venue's
-    own closed candles."""
+    own closed candles; and of each market the first and the last place in its series that the batch holds."""
 
     partials: Sequence[Partial] = ()
     clocks: Mapping[str, int] = {}
     venue: Sequence[Candle] = ()
     unwatched: Sequence[Span] = ()
+    reach: Mapping[Market, tuple[Seq, Seq]] = {}
 
 
 class Held(msgspec.Struct, array_like=True):
@@ -68,6 +73,7 @@ class State(msgspec.Struct, array_like=True):
     clocks: dict[str, int]
     dirty: list[Key]
     minutes: Minutes
+    reached: list[tuple[Market, Seq]] = []
 
 
 class CandleBook:
@@ -76,11 +82,19 @@ class CandleBook:
     A candle closes when a CLOCK reaches its end, and never opens again. A trade that comes later, or a venue's own
     candle that differs, gives the same candle with a higher `rev`. Candles closed for longer than `keep_ms` (and two
     of their own lengths) are forgotten: trades for them are counted in `stale` and left to the lake's correction.
+    An entry that is on the bus a second time is known by its place in its series (`repeats`).
     """
 
-    def __init__(self, epoch: int, *, keep_ms: int = KEEP_MS, slow_ms: int = SLOW_MS) -> None:
+    def __init__(
+        self, epoch: int, *, periods: Iterable[Period] = DERIVED, keep_ms: int = KEEP_MS, slow_ms: int = SLOW_MS
+    ) -> None:
         self.stale = 0
         self._epoch = epoch
+        seconds = {period.seconds for period in periods}
+        self._has_minutes = _MINUTE_S in seconds
+        self._of_minutes = [
+            Period(length) for length in sorted(seconds) if length > _MINUTE_S and not length % _MINUTE_S
+        ]
         self._keep_ms = keep_ms
         self._slow_ms = slow_ms
         self._now_ms = 0
@@ -92,6 +106,7 @@ class CandleBook:
         self._clocks: dict[str, int] = {}
         self._seqs: dict[tuple[str, str, int], int] = {}
         self._minutes = Minutes()
+        self._reached: dict[Market, Seq] = {}
 
     def __len__(self) -> int:
         return len(self._held)
@@ -100,9 +115,19 @@ class CandleBook:
         """The oldest of the providers' newest clocks."""
         return min(self._clocks.values(), default=0)
 
+    def repeats(self, batch: Batch) -> dict[Market, Seq]:
+        """The markets of which the batch holds trades that were taken in before, and how far those reach."""
+        return {
+            market: reached
+            for market, (first, _) in batch.reach.items()
+            if (reached := self._reached.get(market, (0, 0))) >= first
+        }
+
     def apply(self, batch: Batch, now_ms: int) -> list[Candle]:
         """Take a micro-batch in; return the candles that are to be appended to the bus, as one append."""
         self._now_ms = max(self._now_ms, now_ms)
+        for market, (_, last) in batch.reach.items():
+            self._reached[market] = max(last, self._reached.pop(market, last))
         for partial in batch.partials:
             self._fold(partial)
         for provider, ts in batch.clocks.items():
@@ -118,10 +143,16 @@ class CandleBook:
             self._forget()
         return result
 
+    def announce(self, candles: Iterable[Candle]) -> list[Candle]:
+        """Closed candles that the lake has folded anew, as they are to be appended; those that the book still holds
+        it corrects by itself."""
+        return [self._placed(candle) for candle in candles if candle.key not in self._held]
+
     def state(self) -> State:
         """A copy of all that is known."""
         held = [(key, msgspec.structs.replace(held)) for key, held in self._held.items()]
-        return State(held, list(self._shown.items()), dict(self._clocks), sorted(self._dirty), copy(self._minutes))
+        shown, reached = list(self._shown.items()), list(self._reached.items())
+        return State(held, shown, dict(self._clocks), sorted(self._dirty), copy(self._minutes), reached)
 
     def restore(self, state: State, later: Iterable[Candle]) -> None:
         """Become what `state` was; `later` is what was appended to the bus since then, oldest first."""
@@ -131,6 +162,7 @@ class CandleBook:
         self._clocks = dict(state.clocks)
         self._dirty = set(state.dirty)
         self._minutes = copy(state.minutes)
+        self._reached = dict(state.reached)
         for candle in later:
             self._saw(candle)
 
@@ -180,10 +212,11 @@ class CandleBook:
             return
         held = self._held.get(minute.key)
         own = held.bar if held and not held.venue else None
-        more = self._minutes.take(minute, own, known=not self._is_past(minute.key))
+        known = self._has_minutes and not self._is_past(minute.key)
+        more = self._minutes.take(minute, own, known=known)
         if more is None:
             return
-        for period in _LONGER:
+        for period in self._of_minutes:
             key = (minute.provider, minute.coin, period.seconds, period.start(minute.start_ts))
             around = self._held.get(key)
             if _end(key) <= self._clocks.get(minute.provider, 0) or (around and around.closed):
@@ -227,9 +260,8 @@ class CandleBook:
 
     def _candle(self, key: Key, held: Held, rev: int) -> Candle:
         provider, coin, period_s, start_ts = key
-        seq = self._seqs[key[:3]] = self._seqs.get(key[:3], 0) + 1
         bar = held.bar
-        return Candle(
+        candle = Candle(
             provider=provider,
             coin=coin,
             period=Period(period_s),
@@ -243,10 +275,15 @@ class CandleBook:
             closed=held.closed,
             rev=rev,
             up_to=held.up_to,
-            event_ts=self._now_ms,
-            epoch=self._epoch,
-            seq=seq,
+            event_ts=0,
         )
+        return self._placed(candle)
+
+    def _placed(self, candle: Candle) -> Candle:
+        """The candle with the time and the next place in its series."""
+        series = candle.key[:3]
+        seq = self._seqs[series] = self._seqs.get(series, 0) + 1
+        return msgspec.structs.replace(candle, event_ts=self._now_ms, epoch=self._epoch, seq=seq)
 
     def _forget(self) -> None:
         past = [key for key, held in self._held.items() if held.closed and self._is_past(key)]
@@ -257,6 +294,8 @@ class CandleBook:
             del self._held[key]
             self._open.discard(key)
             self._dirty.discard(key)
+        while len(self._reached) > MARKETS_MAX:
+            del self._reached[next(iter(self._reached))]
         for key in [key for key in self._shown if key not in self._held and self._is_past(key)]:
             del self._shown[key]
 

@@ -20,7 +20,7 @@ def fields(line: bytes) -> dict[str, str]:
     """The entry's fields."""
     try:
         return _fields(line)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadEvent(f"not an object of strings: {error}") from error
 
 

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,27 +10,24 @@ import msgspec
 from artery import crash
 from artery.bus.base import START, Bus
 from artery.model import codec
+from artery.model.events import Candle
+from artery.model.periods import DERIVED, Period
 from artery.pipeline import saved
 from artery.pipeline.bars import batch_of
 from artery.pipeline.calls import Calls
-from artery.pipeline.candles import CandleBook
+from artery.pipeline.candles import Batch, CandleBook, Market, Seq
+from artery.pipeline.decode import Raw
+from artery.pipeline.folding import partials_after
 from artery.pipeline.offsets import Offsets
+from artery.pipeline.progress import Progress
 from artery.pipeline.saved import Saved
 from artery.pipeline.transforms import partials
 from artery.store.base import Store
+from artery.telemetry import logger
 
 SAVE_S = 5.0
 WRITER = "pipeline"
-
-
-class Progress(msgspec.Struct):
-    """What the status says of a query."""
-
-    batch: int = -1
-    batch_ms: int = 0
-    finished: float = 0.0
-    """On the monotonic clock."""
-    positions: Offsets = {}
+_log = logger("pipeline")
 
 
 class FastQuery:
@@ -41,11 +38,25 @@ class FastQuery:
     """
 
     def __init__(
-        self, book: CandleBook, epoch: int, bus: Bus, store: Store, calls: Calls, candle: str = START, log: int = 0
+        self,
+        book: CandleBook,
+        epoch: int,
+        bus: Bus,
+        store: Store,
+        calls: Calls,
+        candle: str = START,
+        log: int = 0,
+        *,
+        start: Offsets | None = None,
+        periods: Sequence[Period] = DERIVED,
+        again: Callable[[str, str], Iterable[Raw]] = lambda *_: (),
     ) -> None:
-        self.progress = Progress()
+        self.progress = Progress(positions=start or {})
+        self._again = again
         self.candle_position = candle
+        self.state_bytes = 0
         self._log = log
+        self._periods = tuple(periods)
         self._book = book
         self._epoch = epoch
         self._bus = bus
@@ -57,22 +68,46 @@ class FastQuery:
     def on_batch(self, rows: Any, batch_id: int) -> None:
         """Spark's foreachBatch."""
         began = time.monotonic()
-        batch, end = batch_of(partials(rows.coalesce(1)).toArrow())
-        with self._lock:
+        with self.progress.batch_of(batch_id):
+            with self.progress.phase("fold"):
+                batch, end = batch_of(partials(rows.coalesce(1), self._periods).toArrow())
+            with self._lock:
+                self._take(batch, end)
+                if batch.venue or began - self._saved_at >= SAVE_S:
+                    self._save()
+
+    def _take(self, batch: Batch, end: Offsets) -> None:
+        if repeated := self._book.repeats(batch):
+            batch = self._without(batch, repeated, end)
+        with self.progress.phase("book"):
             candles = self._book.apply(batch, _now_ms())
-            if candles:
-                entries = [codec.encode(candle) for candle in candles]
-                ids = self._calls(
-                    lambda: self._bus.append("candle", entries, writer=WRITER, epoch=self._epoch), "appending candles"
-                )
-                self.candle_position = ids[-1]
-                crash.point("pipeline.appended")
-            self.progress.positions = end
-            if batch.venue or began - self._saved_at >= SAVE_S:
-                self._save()
-        self.progress.batch = batch_id
-        self.progress.finished = time.monotonic()
-        self.progress.batch_ms = int((self.progress.finished - began) * 1_000)
+        if candles:
+            with self.progress.phase("append"):
+                self._append(candles)
+            crash.point("pipeline.appended")
+        shortest = self._periods[0].seconds
+        self.progress.rows += sum(partial.bar.n for partial in batch.partials if partial.key[2] == shortest)
+        self.progress.positions = end
+
+    def announce(self, candles: Sequence[Candle]) -> None:
+        """Append closed candles that the lake has folded anew, because trades came too late for the book."""
+        with self._lock:
+            self._append(self._book.announce(candles))
+
+    def _append(self, candles: Sequence[Candle]) -> None:
+        if candles:
+            entries = [codec.encode(candle) for candle in candles]
+            ids = self._calls(
+                lambda: self._bus.append("candle", entries, writer=WRITER, epoch=self._epoch), "appending candles"
+            )
+            self.candle_position = ids[-1]
+
+    def _without(self, batch: Batch, repeated: Mapping[Market, Seq], end: Offsets) -> Batch:
+        """The batch without entries that are on the bus a second time: it is read again, here."""
+        after = self.progress.positions["trade"]
+        _log.warning("the log holds trades a second time, which are left out", markets=len(repeated), after=after)
+        entries = self._again(after, end["trade"])
+        return msgspec.structs.replace(batch, partials=partials_after(entries, self._periods, repeated))
 
     def save(self) -> None:
         """Keep what is known, between two batches; for a clean stop."""
@@ -81,9 +116,12 @@ class FastQuery:
                 self._save()
 
     def _save(self) -> None:
-        value = saved.encode(Saved(self.progress.positions, self.candle_position, self._book.state()))
-        self._calls(lambda: self._store.put(f"{saved.KEY}{self._log}", value), "saving the candles' state")
+        with self.progress.phase("save"):
+            value = saved.encode(Saved(self.progress.positions, self.candle_position, self._book.state()))
+            self._calls(lambda: self._store.put(f"{saved.KEY}{self._log}", value), "saving the candles' state")
+        self.state_bytes = len(value)
         self._saved_at = time.monotonic()
+        crash.point("pipeline.saved")
 
 
 def _now_ms(clock: Callable[[], float] = time.time) -> int:

@@ -19,7 +19,7 @@ SLOW = ("book", "candle", "feed")
 
 FEED_MAX = 10_000
 HISTORY_MAX = 40
-_PAGE = 1_000
+_PAGE = 5_000
 _LOOK = 10_000
 
 

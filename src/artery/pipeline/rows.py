@@ -6,14 +6,18 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+from pyarrow import compute
 
 from artery.errors import BadEvent
-from artery.lake.tables import BOOKS, GAPS, OHLC, SYMBOLS, TRADES, Table
-from artery.model.events import Book, Candle, Mark, Trade
+from artery.lake.tables import BOOKS, GAPS, OHLC, SYMBOLS, TIME, TRADES, Table
+from artery.model.events import Book, Candle, Mark
+from artery.model.periods import Period
 from artery.model.symbols import Symbol
-from artery.model.tickers import ticker
-from artery.pipeline import decode
+from artery.model.tickers import parse_ticker, ticker
+from artery.pipeline import columns, decode
 from artery.pipeline.decode import Raw
+
+pc: Any = compute  # its stubs know neither decimals nor chunks
 
 Row = dict[str, Any]
 TRADE, BOOK, CANDLE, HISTORY, GAP, BAD, END = ("trade", "book", "candle", "history", "gap", "bad", "end")
@@ -50,24 +54,28 @@ class Rows:
     def __init__(self, book_ms: int) -> None:
         self._book_ms = book_ms
         self._rows: dict[tuple[Any, ...], Row] = {}
+        self._trades: list[pa.Table] = []
 
     def take(self, stream: str, entries: Iterable[Raw]) -> None:
-        """Take in entries of one stream, oldest first."""
+        """Take in entries of one stream, oldest first; of `trade` all at once."""
+        if stream == TRADE:
+            self._take_trades(entries)
+            return
         add = self._adders()[stream]
         for raw in entries:
             try:
                 add(raw)
             except BadEvent as error:
-                self._rows[(BAD, stream, raw[0])] = {"kind": BAD, "bad": _bad(stream, raw, error)}
+                self._give_up(stream, raw, error)
 
     def record_batch(self, end: dict[str, str]) -> pa.RecordBatch:
         """All rows as Spark takes them, and how far they reach."""
         reached = {"kind": END, "end": msgspec.json.encode(end).decode()}
-        return pa.RecordBatch.from_pylist([*self._rows.values(), reached], schema=SCHEMA)
+        rest = pa.Table.from_pylist([*self._rows.values(), reached], schema=SCHEMA)
+        return pa.concat_tables([*self._trades, rest]).combine_chunks().to_batches()[0]
 
     def _adders(self) -> dict[str, Callable[[Raw], None]]:
         return {
-            "trade": self._trade,
             "book": self._book,
             "candle": self._candle,
             "feed": self._feed,
@@ -75,10 +83,14 @@ class Rows:
             "symbol": self._symbol,
         }
 
-    def _trade(self, raw: Raw) -> None:
-        trade = _expect(raw, Trade)
-        key = (TRADE, ticker(trade.provider, trade.coin), trade.ts, trade.tid)
-        self._rows.setdefault(key, {"kind": TRADE, "trade": _trade_row(trade)})
+    def _take_trades(self, entries: Iterable[Raw]) -> None:
+        found = columns.trades_of(entries)
+        self._trades.append(_trade_rows(found.table))
+        for raw, error in found.bad:
+            self._give_up(TRADE, raw, error)
+
+    def _give_up(self, stream: str, raw: Raw, error: BadEvent) -> None:
+        self._rows[(BAD, stream, raw[0])] = {"kind": BAD, "bad": _bad(stream, raw, error)}
 
     def _book(self, raw: Raw) -> None:
         book = _expect(raw, Book)
@@ -122,19 +134,25 @@ def _newer(row: Row, old: Row) -> bool:
     return (row["closed"], row["rev"], row["updated"]) >= (old["closed"], old["rev"], old["updated"])
 
 
-def _trade_row(trade: Trade) -> Row:
-    return {
-        "ticker": ticker(trade.provider, trade.coin),
-        "ts": _time(trade.ts),
-        "tid": trade.tid,
-        "price": trade.px,
-        "size": trade.sz,
-        "side": trade.side,
-        "provider": trade.provider,
-        "epoch": trade.epoch,
-        "seq": trade.seq,
-        "received": _time(trade.event_ts),
-    }
+def _trade_rows(trades: pa.Table) -> pa.Table:
+    """Trades as rows of the lake, each once."""
+    market: Any = (
+        pc.binary_join_element_wise(trades["provider"], trades["coin"], ":").combine_chunks().dictionary_encode()
+    )
+    names = pa.array([ticker(*name.split(":", 1)) for name in market.dictionary.to_pylist()], pa.string())
+    kept = columns.once(trades.append_column("ticker", names.take(market.indices)), TRADES.key)
+    renamed = {"price": "px", "size": "sz", "received": "event_ts"}
+    made = [_as(kept[renamed.get(field.name, field.name)].combine_chunks(), field.type) for field in TRADES.schema]
+    own = pa.StructArray.from_arrays(
+        made, fields=[SCHEMA.field(TRADE).type.field(field.name) for field in TRADES.schema]
+    )
+    columns_of = {"kind": pa.array([TRADE] * len(own), pa.string()), TRADE: own}
+    return pa.table([columns_of.get(field.name, pa.nulls(len(own), field.type)) for field in SCHEMA], schema=SCHEMA)
+
+
+def _as(column: Any, kind: pa.DataType) -> Any:
+    """Times are in ms on the bus and in µs in the lake."""
+    return pc.multiply(column, 1_000).cast(kind) if kind == TIME else column
 
 
 def _book_row(book: Book) -> Row:
@@ -163,6 +181,23 @@ def _ohlc_row(candle: Candle, source: str) -> Row:
         "source": source,
         "updated": _time(candle.event_ts),
     }
+
+
+def candle_of(row: Row) -> Candle:
+    """A row of `ohlc` as a candle, without a place in its series."""
+    provider, coin = parse_ticker(row["ticker"])
+    prices = {"o": row["open"], "h": row["high"], "l": row["low"], "c": row["close"], "v": row["volume"]}
+    return Candle(
+        provider=provider,
+        coin=coin,
+        period=Period(row["period_s"]),
+        start_ts=round(row["start"].timestamp() * 1_000),
+        **prices,
+        n=row["trades"],
+        closed=row["closed"],
+        rev=row["rev"],
+        event_ts=0,
+    )
 
 
 def _gap_row(mark: Mark) -> Row:

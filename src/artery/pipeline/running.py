@@ -16,11 +16,13 @@ from artery.bus.base import START, Bus, place
 from artery.bus.log_id import log_id, name_log
 from artery.bus.reader import open_reader
 from artery.errors import ArteryError, CannotStart, Unavailable
+from artery.model.periods import parse_periods
 from artery.pipeline import saved
 from artery.pipeline.calls import Calls
 from artery.pipeline.candles import CandleBook
+from artery.pipeline.decode import Raw
 from artery.pipeline.fast import WRITER, FastQuery
-from artery.pipeline.offsets import STORE, Offsets
+from artery.pipeline.offsets import STORE, Offsets, span
 from artery.pipeline.outcomes import Outcomes
 from artery.pipeline.queries import start_query, warm_up
 from artery.pipeline.session import Spark
@@ -48,7 +50,9 @@ class Running:
         self._epoch = epoch
         self._calls = Calls(asyncio.get_running_loop())
         self._reader = open_reader(settings.bus_url(), settings.bus.base)
-        self._book = CandleBook(epoch, slow_ms=int(settings.pipeline.slow_candle_s * 1_000))
+        self._periods = parse_periods(settings.pipeline.periods)
+        slow_ms = int(settings.pipeline.slow_candle_s * 1_000)
+        self._book = CandleBook(epoch, periods=self._periods, slow_ms=slow_ms)
         self._fast: FastQuery | None = None
         self._storage: StoreQuery | None = None
         self._queries: dict[str, Any] = {}
@@ -63,7 +67,8 @@ class Running:
         session, (start, head), _ = await asyncio.gather(
             self._in_thread(self._spark.session), self._prepare_candles(), self._prepare_groups()
         )
-        self._fast = FastQuery(self._book, self._epoch, self._bus, self._store, self._calls, head, self._log)
+        parts = (self._book, self._epoch, self._bus, self._store, self._calls)
+        self._fast = FastQuery(*parts, head, self._log, start=start, periods=self._periods, again=self._again)
         warm = asyncio.create_task(asyncio.to_thread(warm_up, session))
         await self._in_thread(self._start_query, session, "fast", "artery_bars", start, self._fast.on_batch)
         await warm
@@ -124,10 +129,28 @@ class Running:
         tidings = Tidings(self._bus, self._store, self._calls)
         for left in (outcomes.take_up, tidings.say):
             await self._in_thread(left, session)
-        self._storage = StoreQuery(positions, self._bus, self._calls, self._log, outcomes=outcomes, tidings=tidings)
+        assert self._fast is not None
+        self._storage = StoreQuery(
+            positions,
+            self._bus,
+            self._calls,
+            self._log,
+            outcomes=outcomes,
+            tidings=tidings,
+            periods=self._periods,
+            announce=self._fast.announce,
+        )
         await self._in_thread(self._start_query, session, "store", "artery_rows", positions, self._storage.on_batch)
         if await _until(lambda: self.batches()[1] >= 0, FIRST_BATCH_S):
             self._spark.let_go()
+
+    def _again(self, after: str, end: str) -> list[Raw]:
+        """Trades of the log once more, for whatever thread asks."""
+        reader = open_reader(self._settings.bus_url(), self._settings.bus.base)
+        try:
+            return list(span(reader, "trade", after, end))
+        finally:
+            reader.close()
 
     async def _resumed(self, stream: str, position: str) -> str:
         reader = open_reader(self._settings.bus_url(), self._settings.bus.base)
@@ -146,6 +169,7 @@ class Running:
             store_s=made.store_s,
             slow_s=made.slow_store_s,
             book_ms=max(1, int(made.book_s * 1_000)),
+            periods=tuple(period.seconds for period in self._periods),
         )
         self._queries[name] = start_query(spark, name, source, options, on_batch, self._settings)
 
@@ -168,12 +192,34 @@ class Running:
             "batch_ms": fast.progress.batch_ms,
             "candle_position": fast.candle_position,
             "trade_position": fast.progress.positions.get("trade", "0"),
+            "stored_position": self._storage.progress.positions.get("trade", "0") if self._storage else "0",
             "lag_entries": lag,
             "last_commit_ms": self._storage.committed_ms if self._storage else 0,
             "clock_ms": self._book.clock_ms(),
             "stale_trades": self._book.stale,
-            "error": "",
+            "error": self._storage.progress.error if self._storage else "",
+            "numbers": self._numbers(),
         }
+
+    def _numbers(self) -> dict[str, float]:
+        """What `/metrics` says of the pipeline: names of Prometheus, without what stands before all of them."""
+        assert self._fast is not None
+        progresses = {"candles": self._fast.progress} | ({"lake": self._storage.progress} if self._storage else {})
+        found: dict[str, float] = {
+            "candles_held": len(self._book),
+            "state_bytes": self._fast.state_bytes,
+            "late_trades_total": self._book.stale,
+            "corrected_candles_total": self._storage.corrected if self._storage else 0,
+        }
+        for query, progress in progresses.items():
+            found |= {
+                f'batch_ms{{query="{query}"}}': progress.batch_ms,
+                f'batches_total{{query="{query}"}}': progress.batch + 1,
+                f'rows_total{{query="{query}"}}': progress.rows,
+            }
+            phases = dict(progress.phases)
+            found |= {f'phase_ms{{query="{query}",phase="{name}"}}': took for name, took in sorted(phases.items())}
+        return found
 
     def _lag(self) -> int:
         """Trades on the bus that no candle holds yet; on a log that does not count its entries, 0 or 1. While the bus

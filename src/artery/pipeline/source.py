@@ -1,5 +1,6 @@
 """The bus as streaming sources of Spark. Planning runs in the driver's own worker, reading in any worker."""
 
+import math
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +16,9 @@ from pyspark.sql.types import StructType
 from artery.bus.base import place
 from artery.bus.reader import BusReader, open_reader
 from artery.errors import ArteryError
+from artery.model.periods import DERIVED, Period
 from artery.pipeline import bars, rows
+from artery.pipeline.folding import trade_bars
 from artery.pipeline.offsets import Offsets, Turns, plan_fast, plan_store, span
 
 PATIENCE_S = 60.0
@@ -36,6 +39,7 @@ class Options(msgspec.Struct, frozen=True):
     store_s: float = 0.0
     slow_s: float = 0.0
     book_ms: int = 1_000
+    periods: tuple[int, ...] = tuple(period.seconds for period in DERIVED)
 
     @staticmethod
     def of(options: Any) -> "Options":
@@ -114,14 +118,12 @@ class BarsReader(_Reader):
         return plan_fast(bus, start, self._options.trades_max)
 
     def _read(self, bus: BusReader, part: Span) -> pa.RecordBatch:
-        folds = {"trade": bars.trade_rows, "feed": bars.feed_rows, "history": bars.history_rows}
-        found = [
-            row
-            for stream, fold in folds.items()
-            if part.start[stream] != part.end[stream]
-            for row in fold(span(bus, stream, part.start[stream], part.end[stream]))
-        ]
-        return bars.record_batch(found, part.end)
+        periods = [Period(seconds) for seconds in self._options.periods]
+        trades, feed, history = (
+            span(bus, stream, part.start[stream], part.end[stream]) for stream in ("trade", "feed", "history")
+        )
+        found = bars.feed_rows(feed) + bars.history_rows(history, periods)
+        return bars.record_batch(found, part.end, trade_bars(trades, math.gcd(*self._options.periods)))
 
 
 class RowsReader(_Reader):

@@ -1,33 +1,42 @@
 """The store query: every ten seconds from the bus to the lake."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from artery import crash
 from artery.bus.base import Bus, Entry, place
-from artery.errors import BadEvent
+from artery.errors import ArteryError, BadEvent
 from artery.lake.places import BATCH, LOG, POSITIONS, QUERY
 from artery.lake.places import NAME as CATALOG
 from artery.lake.tables import BOOKS, GAPS, OHLC, REQUESTS, SYMBOLS, TRADES, Table
+from artery.model.events import Candle
+from artery.model.periods import DERIVED, Period
 from artery.pipeline import decode, merges, rows
 from artery.pipeline.calls import Calls
 from artery.pipeline.candles import KEEP_MS
-from artery.pipeline.fast import Progress
 from artery.pipeline.merges import Slice
 from artery.pipeline.offsets import STORE, Offsets
 from artery.pipeline.outcomes import Outcomes
+from artery.pipeline.progress import Progress
 from artery.pipeline.symbols import Tidings
 from artery.pipeline.transforms import SLACK_MS, candles_of, late_windows
 from artery.pipeline.upkeep import Upkeep
+from artery.telemetry import logger
 
 NAME = "store"
+_log = logger("pipeline")
 _PAGE = 1_000
+TRY_AGAIN_S, TRY_FOR_S = 3.0, 600.0
+"""How long a batch that could not be written waits before it is tried again; and after which time the pipeline is
+started anew, in case that helps."""
 GROUPS = {stream: f"cg_storage_{stream}" for stream in STORE}
 _COLUMN = {
     rows.GAP: "gap",
@@ -63,6 +72,7 @@ class Found(msgspec.Struct, frozen=True):
     bad: int
     late_ms: int
     outcomes: int = 0
+    rows: int = 0
 
 
 class StoreQuery:
@@ -81,10 +91,13 @@ class StoreQuery:
         *,
         outcomes: Outcomes | None = None,
         tidings: Tidings | None = None,
+        periods: Sequence[Period] = DERIVED,
+        announce: Callable[[Sequence[Candle]], None] = lambda _: None,
     ) -> None:
         self.progress = Progress(positions=dict(start))
         self.committed_ms = 0
         self.commits: dict[str, int] = {}
+        self.corrected = 0
         self._positions = dict(start)
         self._log = log
         self._bus = bus
@@ -92,40 +105,63 @@ class StoreQuery:
         self._upkeep = Upkeep()
         self._outcomes = outcomes
         self._tidings = tidings
+        self._periods = tuple(periods)
+        self._announce = announce
 
     def on_batch(self, found: Any, batch_id: int) -> None:
         """Spark's foreachBatch."""
         began = time.monotonic()
-        batch = found.persist()
+        with self.progress.batch_of(batch_id):
+            batch = found.persist()
+            try:
+                while not self._tried(batch, batch_id, last=time.monotonic() - began > TRY_FOR_S):
+                    self._calls.pause(TRY_AGAIN_S)
+            finally:
+                batch.unpersist()
+
+    def _tried(self, batch: DataFrame, batch_id: int, *, last: bool) -> bool:
+        """Whether the batch is in the lake; a disk that is full costs time, and neither a row nor the candles."""
+        before = dict(self._positions)
         try:
             self._store(batch, batch_id)
-        finally:
-            batch.unpersist()
-        self.progress.batch = batch_id
-        self.progress.finished = time.monotonic()
-        self.progress.batch_ms = int((self.progress.finished - began) * 1_000)
+        except (ArteryError, Py4JError, PySparkException) as error:
+            self._positions = before
+            if last or (isinstance(error, ArteryError) and not error.temporary):
+                raise
+            if not self.progress.error:
+                _log.warning("the lake could not be written, trying again", error=reason(error))
+            self.progress.error = f"the lake could not be written: {reason(error)}"
+            return False
+        self.progress.error = ""
+        return True
 
     def _store(self, batch: DataFrame, batch_id: int) -> None:
-        found = look(batch)
+        with self.progress.phase("look"):
+            found = look(batch)
         if found.bad:
             self._bury(batch.where(F.col("kind") == rows.BAD).select("bad.*").collect())
         for kind, stream in _STREAM.items():
             parts = found.slices.get(kind, [])
+            if kind == rows.TRADE and found.late_ms >= KEEP_MS - SLACK_MS:
+                self._sign(batch, batch_id)
+                with self.progress.phase("correct"):
+                    self._recompute(batch)
             finishes = kind == rows.HISTORY and self._outcomes is not None and found.outcomes > 0
             for number, part in enumerate(parts, 1):
                 if number == len(parts) and not finishes:
                     self._positions[stream] = found.end[stream]
                 self._sign(batch, batch_id)
-                self._commit(batch, kind, part, whole=len(parts) == 1)
+                with self.progress.phase(kind):
+                    self._commit(batch, kind, part, whole=len(parts) == 1)
             self._positions[stream] = found.end[stream]
             if finishes:
                 self._finish(batch, batch_id)
-        if found.late_ms >= KEEP_MS - SLACK_MS:
-            self._recompute(batch)
         crash.point("pipeline.committed")
         self._ack(found.end)
         self.progress.positions = dict(found.end)
-        self._upkeep.run(batch.sparkSession, self.commits)
+        self.progress.rows += found.rows
+        with self.progress.phase("upkeep"):
+            self._upkeep.run(batch.sparkSession, self.commits)
 
     def _commit(self, batch: DataFrame, kind: str, part: Slice, *, whole: bool) -> None:
         column = _COLUMN[kind]
@@ -142,6 +178,7 @@ class StoreQuery:
         else:
             merges.insert_new(mine, table, at, part)
         self._count(table)
+        crash.point("pipeline.stored")
 
     def _keep_symbols(self, mine: DataFrame, part: Slice) -> None:
         """Committed, then told of."""
@@ -168,17 +205,34 @@ class StoreQuery:
         self.committed_ms = int(time.time() * 1_000)
 
     def _recompute(self, batch: DataFrame) -> None:
-        """Trades that came too late for the candle query: their candles are folded anew from the lake."""
-        late = late_windows(batch.where(F.col("kind") == rows.TRADE).select("trade.*"), KEEP_MS)
+        """Trades that came too late for the candle query: their candles are folded anew, from the lake and the batch.
+
+        The batch's trades are committed only after that, so a crash on the way does all of it again.
+        """
+        mine = batch.where(F.col("kind") == rows.TRADE).select("trade.*")
+        late = late_windows(mine, KEEP_MS, self._periods).persist()
+        try:
+            self._correct(batch.sparkSession, mine, late)
+        finally:
+            late.unpersist()
+
+    def _correct(self, session: Any, mine: DataFrame, late: DataFrame) -> None:
         start_us = F.unix_micros("start")
         found = late.agg(F.min(start_us), F.max(start_us), F.collect_set("period_s")).first()
         if found is None or found[0] is None:
             return
         part = Slice(found[0], found[1], tuple(sorted(found[2])))
         reach = Slice(part.low, part.high + max(part.periods) * 1_000_000)
-        kept = batch.sparkSession.table(f"{CATALOG}.{TRADES.full_name}").where(merges.within(F.col("ts"), reach))
-        merges.merge_recomputed(candles_of(kept, late), part)
+        kept = session.table(f"{CATALOG}.{TRADES.full_name}").unionByName(mine)
+        inside = kept.where(merges.within(F.col("ts"), reach)).dropDuplicates(list(TRADES.key))
+        merges.merge_recomputed(candles_of(inside, late), part)
         self._count(OHLC)
+        crash.point("pipeline.corrected")
+        stored = session.table(f"{CATALOG}.{OHLC.full_name}").where(merges.within(F.col("start"), part))
+        corrected = stored.where(F.col("period_s").isin(*part.periods)).join(late, [*OHLC.key], "left_semi")
+        candles = [rows.candle_of(row) for row in corrected.toArrow().to_pylist()]
+        self.corrected += len(candles)
+        self._announce(candles)
 
     def _sign(self, batch: DataFrame, batch_id: int) -> None:
         named = msgspec.json.encode(self._positions).decode()
@@ -240,7 +294,15 @@ def look(batch: DataFrame) -> Found:
         sum(row["count"] for row in seen if row["kind"] == rows.BAD),
         max((row["late_ms"] or 0 for row in seen), default=0),
         sum(row["count"] for row in seen if row["kind"] == rows.OUTCOME),
+        sum(row["count"] for row in seen if row["kind"] in _STREAM),
     )
+
+
+def reason(error: Exception) -> str:
+    """What went wrong in Spark, in one line: of a chain of causes the last."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    causes = [line.removeprefix("Caused by:").strip() for line in lines if line.startswith("Caused by:")]
+    return (causes or lines or [type(error).__name__])[-1 if causes else 0][:300]
 
 
 def _fields(line: str) -> dict[str, str]:

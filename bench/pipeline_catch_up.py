@@ -1,0 +1,111 @@
+"""How fast a log that is already there becomes candles, and rows of the lake; beside plain Spark on the same trades."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from artery.bus.open import open_bus
+from artery.pipeline.running import Running
+from artery.pipeline.session import Spark
+from artery.settings import Settings
+from artery.store.open import open_store
+from bench.pipeline_market import fill
+from bench.rows import Row, row
+
+TRADES, FEWER = 2_000_000, 500_000
+MARKETS, FEW, MANY = 20, 10, 1_000
+FILES = 20
+WAIT_S = 600.0
+_NEVER_S = 86_400.0
+
+
+class InTurn(Running):
+    """The pipeline, with a lake that waits until the candles are made: each has the machine to itself."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self.candles_are_made = asyncio.Event()
+
+    async def _store_too(self, session: Any) -> None:
+        await self.candles_are_made.wait()
+        await super()._store_too(session)
+
+
+class CatchUp:
+    """One log in a folder of its own, and the pipeline that reads it from its beginning."""
+
+    def __init__(self, folder: Path, trades: int, markets: int) -> None:
+        self.settings = Settings().with_(data={"dir": str(folder)}, pipeline={"slow_store_s": _NEVER_S})
+        self.settings.folder.mkdir(parents=True)
+        self._trades, self._markets = trades, markets
+
+    async def run(self) -> tuple[float, float]:
+        """Trades a second into candles, and into the lake, one after the other."""
+        bus, store = open_bus(self.settings.bus_url()), open_store(self.settings.store_url())
+        spark = Spark(self.settings)
+        running: InTurn | None = None
+        try:
+            await fill(bus, self._trades, self._markets)
+            running = InTurn(self.settings, spark, bus, store, 1)
+            await running.start()
+            candles = await self._pace(running, lambda status: status["trade_position"])
+            running.candles_are_made.set()
+            lake = await self._pace(running, lambda status: status["stored_position"])
+            return candles, lake
+        finally:
+            if running is not None:
+                await running.stop()
+            spark.stop()
+            await bus.close()
+            await store.close()
+
+    async def _pace(self, running: Running, position: Callable[[dict[str, Any]], str]) -> float:
+        """From the end of the first batch, in which Java and the workers get warm, to the end of the last."""
+        first: tuple[int, float] | None = None
+        deadline = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline:
+            await running.check()
+            at, now = int(position(await running.status())), time.monotonic()
+            if first is None and at:
+                first = at, now
+            if at >= self._trades and first is not None:
+                return (at - first[0]) / max(now - first[1], 0.001)
+            await asyncio.sleep(0.01)
+        raise SystemExit("the pipeline did not catch up in time")
+
+
+async def plain_spark(trades: int) -> float:
+    """Trades a second of the plain recipe, in a Spark of its own with Spark's usual settings."""
+    with tempfile.TemporaryDirectory(prefix="artery-bench-") as name:
+        command = [sys.executable, "-m", "bench.pipeline_plain", name, str(trades), str(MARKETS), str(FILES)]
+        environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
+        done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, env=environment)
+        with suppress(ValueError, IndexError):
+            return float(done.stdout.split()[-1])
+        raise SystemExit(f"plain Spark broke: {done.stderr[-500:]}")
+
+
+async def _of(trades: int, markets: int) -> tuple[float, float]:
+    with tempfile.TemporaryDirectory(prefix="artery-bench-", ignore_cleanup_errors=True) as name:
+        return await CatchUp(Path(name), trades, markets).run()
+
+
+async def measure(trades: int = TRADES, fewer: int = FEWER) -> list[Row]:
+    """Candles and lake of a long log, plain Spark beside it, and what many markets cost."""
+    candles, lake = await _of(trades, MARKETS)
+    plain = await plain_spark(trades)
+    few, _ = await _of(fewer, FEW)
+    many, _ = await _of(fewer, MANY)
+    return [
+        row("pipeline.fold_per_s", candles, "trades/s", ">= 80000"),
+        row("pipeline.fold.plain_spark", candles, "trades/s", ">= 2", "plain Spark", round(plain)),
+        row("pipeline.lake_rows_per_s", lake, "rows/s", ">= 40000"),
+        row("pipeline.fold.markets", few / many, "times", "<= 1.2"),
+    ]
