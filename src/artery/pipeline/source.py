@@ -133,15 +133,21 @@ class RowsReader(_Reader):
         super().__init__(options)
         self._turns = Turns(options.store_s, options.slow_s)
         self._alone = 0
+        self._behind: set[str] = set()
 
     def _plan(self, bus: BusReader, start: Offsets) -> Offsets:
-        """Someone waits for a venue's history, so it is not held up by the rest, nor the rest by it for long."""
+        """Someone waits for a venue's history, so it is not held up by the rest, nor the rest by it for long. A stream
+        of which the last batch could not take all is due again at once."""
         history = plan_store(bus, start, self._options.trades_max, ())
         if history != start and self._alone < ALONE_MAX:
             self._alone += 1
             return history
         self._alone = 0
-        return plan_store(bus, start, self._options.trades_max, self._turns.due(time.monotonic()))
+        due = {*self._turns.due(time.monotonic()), *self._behind}
+        heads = {stream: bus.head(stream) for stream in due}
+        end = plan_store(bus, start, self._options.trades_max, due)
+        self._behind = {stream for stream, head in heads.items() if place(end[stream]) < place(head)}
+        return end
 
     def _read(self, bus: BusReader, part: Span) -> pa.RecordBatch:
         found = rows.Rows(self._options.book_ms)
