@@ -15,6 +15,7 @@ from artery.lake.reads import Lake
 from artery.model import codec, fold
 from artery.model.events import Candle, Mark, Trade
 from artery.model.periods import Period
+from artery.providers.sim.listing import BY_COIN
 from tests.faults.checker import Seen, Sent, Sight, check, closed_again
 from tests.faults.logs import Log
 from tests.faults.processes import Child, Stage, until
@@ -125,6 +126,9 @@ async def judged(trial: Trial, one: Scene, feed: Child, head: str, lake: Lake) -
     candles, wrong = await wrong_candles(one)
     assert candles > 0, trial.again
     assert wrong == 0, f"{wrong} of {candles} candles are not their fold; {trial.again}"
+    found = lake.scan("symbols")
+    versions = sorted(zip(found["ticker"].to_pylist(), found["version"].to_pylist(), strict=True))
+    assert versions == [(f"SIM:{coin}", 1) for coin in sorted(BY_COIN)], trial.again
 
 
 async def test_a_pipeline_that_is_killed_or_robbed_of_its_checkpoint_stores_every_trade_once(

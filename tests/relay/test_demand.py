@@ -86,6 +86,8 @@ async def test_a_request_for_live_data_is_held_renewed_and_cancelled(house: Hous
     assert (topic, woken) == ("SIM:", request())
     await wants(house, AVAX)
     assert (await client.ask(request(), [b""])).status == SubmitResponse.DUPLICATE
+    other = await client.ask(request("SIM:BTC"), [b""])
+    assert (other.status, "was used for another market" in other.error) == (SubmitResponse.INVALID, True)
     asked = StatusRequest(request_id="live-1")
     assert (await client.ask(asked, [b""])).state == StatusResponse.FETCHING
     cancel = IngestorControl(action=Action.CANCEL, request_id="live-1")

@@ -32,16 +32,13 @@ class Realtime:
 
     async def follow(self, asked: DataRequest, exchange: str) -> SubmitResponse:
         """Have the market followed; the same request again renews it."""
-        held = await self._held(asked.request_id)
-        market = Channel(*parse_ticker(asked.ticker))
-        mine = demand.key(holder(asked.request_id), market)
-        if any(name != mine for name in held):
-            raise BadInput(f"request_id {asked.request_id} was used for another market: take a new one")
+        mine = demand.key(holder(asked.request_id), Channel(*parse_ticker(asked.ticker)))
+        held = await self._store.get(mine) is not None
         if not held:
+            await self._check_new(asked.request_id)
             if not await self._work.has_ingestor(exchange):
                 error = f"no ingestor of {exchange} is connected; nothing was kept, ask again later"
                 return SubmitResponse(request_id=asked.request_id, status=SubmitResponse.NO_INGESTOR, error=error)
-            await self._check_room()
         await self._store.put(mine, msgspec.json.encode({"client_id": asked.client_id}), TTL_S)
         if not held:
             self._work.wake(exchange, asked)
@@ -70,7 +67,9 @@ class Realtime:
     async def _held(self, request_id: str) -> list[str]:
         return [name for name, _ in await self._store.scan(f"{demand.PREFIX}{holder(request_id)}:", 10)]
 
-    async def _check_room(self) -> None:
+    async def _check_new(self, request_id: str) -> None:
+        if await self._held(request_id):
+            raise BadInput(f"request_id {request_id} was used for another market: take a new one")
         most = self._settings.relay.demand_max
         if len(await self._store.scan(demand.PREFIX + HOLDER, most)) >= most:
             raise BadInput(f"{most} requests for live data are held already: cancel one, or raise ART_RELAY_DEMAND_MAX")
