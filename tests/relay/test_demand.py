@@ -1,11 +1,17 @@
 """Live data on demand: by subscribing, and by a request; the ingestors are told, and it ends when nobody wants it."""
 
+import asyncio
 from decimal import Decimal
 
 import msgspec
 import pytest
 import zmq
 
+from artery.ingest.parts import Parts
+from artery.ingest.requests import Requests
+from artery.ingest.summons import Summons
+from artery.live.lock import StoreLock
+from artery.live.memory import MemoryPubSub
 from artery.model import symbols
 from artery.model.channels import Channel
 from artery.model.symbols import Symbol
@@ -15,7 +21,8 @@ from artery.settings import Settings
 from artery.store import demand
 from artery.wire.artery_pb2 import DataRequest, IngestorControl, StatusRequest, StatusResponse, SubmitResponse
 from artery.wire.listeners import Listeners
-from tests.relay.conftest import House, Peer, until
+from tests.ingest.scripted import ScriptedVenue
+from tests.relay.conftest import House, Peer, soon, until
 
 AVAX, LINK = Channel("sim", "AVAX"), Channel("sim", "LINK")
 Action = IngestorControl
@@ -176,3 +183,25 @@ def test_only_topics_with_live_data_name_a_market() -> None:
         b"\xff|tick|",
     ]
     assert list(live_tickers(found)) == ["SIM:A", "SIM:B", "SIM:C"]
+
+
+async def test_an_ingestor_looks_at_once_when_a_relay_says_that_other_markets_are_wanted(house: House) -> None:
+    await listed(house, AVAX, LINK)
+    parts = Parts(house.settings, house.bus, MemoryPubSub(), house.store, ScriptedVenue(("BTC",)))
+    lock = StoreLock(house.store)
+    task = asyncio.create_task(Summons(parts, Requests(parts, lock)).run())
+    try:
+        await house.subscriber().subscribe("SIM:AVAX|tick|")
+        await soon(parts.stirred.wait())  # told on the control channel
+        parts.stirred.clear()
+        client = house.client()
+
+        async def accepted() -> bool:
+            return bool((await client.ask(request("SIM:LINK"), [b""])).status == SubmitResponse.ACCEPTED)
+
+        await until(accepted, "the ingestor listens for work")
+        await soon(parts.stirred.wait())  # woken on the work queue
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        await lock.close()
