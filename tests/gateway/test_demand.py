@@ -13,7 +13,8 @@ from artery.store import demand
 from artery.store.demand import Share
 from artery.store.open import open_store
 from tests.gateway.made import BTC, MIDS
-from tests.gateway.running import Running, started, subscribe, until
+from tests.gateway.running import Running, hear, started, subscribe, until
+from tests.ingest.venue_and_feed import COINS, play
 
 SOL, DOGE, XRP = (Channel("sim", coin) for coin in ("SOL", "DOGE", "XRP"))
 
@@ -90,3 +91,26 @@ def test_settings_markets_cost_nothing_and_what_is_left_is_free_again() -> None:
         made.give("b", name)
     made.give("a", BTC)
     assert made.wanted() == []
+
+
+async def test_a_client_gets_trades_of_a_market_that_nobody_followed(tmp_path: Path) -> None:
+    """Venue, feed and gateway in one: what a client wants reaches the venue, and comes back."""
+    async with play(tmp_path) as one, one.serving():
+        places = {"bus": {"url": f"sqlite:///{tmp_path}/bus.db"}, "store": {"url": f"sqlite:///{tmp_path}/store.db"}}
+        markets = {"ingest": {"markets": COINS}}
+        async with started(tmp_path, pubsub=one.pubsub, **places, **markets) as running, running.connect() as socket:
+            avax = str(Channel("sim", "AVAX"))
+            await until(lambda: running.gateway._catalog.known(avax))
+            assert (await subscribe(socket, {"channel": avax, "types": ["TRADE"]}))["type"] == "subscribed"
+            first = await hear(socket, lambda frame: frame["type"] in ("event", "gap"))
+            assert (first["type"], first["reason"]) == ("gap", "upstream"), "what nobody watched is said first"
+            trade = await hear(socket, lambda frame: frame["type"] == "event")
+            assert trade["data"]["coin"] == "AVAX"
+            assert int(trade["data"]["seq"]) == 1
+
+            async def shown() -> bool:
+                async with running.http() as http:
+                    found = (await http.get("/v1/markets")).json()["markets"]
+                return any(market["coin"] == "AVAX" and market["followed"] for market in found)
+
+            await until(shown)
