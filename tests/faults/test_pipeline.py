@@ -24,7 +24,7 @@ from tests.faults.venue import COINS, Scene, reaches, scene
 from tests.journeys import ledger
 
 START_S = 240.0
-POINTS = ("appended:3", "saved", "stored", "stored:2", "committed")
+POINTS = ("symbols", "appended:3", "saved", "stored", "stored:2", "committed")
 PERIODS = (Period(5), Period(60))
 
 
