@@ -24,12 +24,16 @@ encode = msgspec.json.encode
 
 def text(payload: bytes) -> bytes:
     """One unfragmented, unmasked text frame."""
-    size = len(payload)
+    return _text_head(len(payload)) + payload
+
+
+@lru_cache(maxsize=4_096)
+def _text_head(size: int) -> bytes:
     if size < 126:
-        return bytes((_TEXT, size)) + payload
+        return bytes((_TEXT, size))
     if size < 65_536:
-        return bytes((_TEXT, 126)) + size.to_bytes(2, "big") + payload
-    return bytes((_TEXT, 127)) + size.to_bytes(8, "big") + payload
+        return bytes((_TEXT, 126)) + size.to_bytes(2, "big")
+    return bytes((_TEXT, 127)) + size.to_bytes(8, "big")
 
 
 class Frame:
@@ -66,6 +70,9 @@ def join(batches: Sequence[Batch]) -> Batch:
     return batches[0] if len(batches) == 1 else Batch([frame for batch in batches for frame in batch.frames])
 
 
+_EVENT_DATA = b',"data":'
+
+
 @lru_cache(maxsize=16_384)
 def _event_head(channel: str, series: str) -> bytes:
     return b'{"type":"event","channel":%b,"series":%b,"position":' % (encode(channel), encode(series))
@@ -73,11 +80,11 @@ def _event_head(channel: str, series: str) -> bytes:
 
 def event(message: Message, *, snapshot: bool | None = None) -> Frame:
     """The frame of an event; its data is taken as it is."""
-    head = _event_head(message.channel, message.series)
-    payload = b"".join((head, encode(message.position), b',"data":', message.data, b"}"))
-    if snapshot is None:
-        snapshot = message.series in _SNAPSHOTS
-    return Frame(message.channel, message.series, message.position, text(payload), snapshot)
+    channel, series, position, data = message.channel, message.series, message.position, message.data
+    head, place = _event_head(channel, series), encode(position)
+    size = len(head) + len(place) + len(_EVENT_DATA) + len(data) + 1
+    wire = b"".join((_text_head(size), head, place, _EVENT_DATA, data, b"}"))
+    return Frame(channel, series, position, wire, series in _SNAPSHOTS if snapshot is None else snapshot)
 
 
 def gap(

@@ -21,7 +21,8 @@ class Position(msgspec.Struct, frozen=True, order=True):
         match = _POSITION.fullmatch(text)
         if not match:
             raise BadInput(f"{text!r:.60} is not a position: hand back one that an event carried")
-        return Position(int(match[1]), int(match[2]), int(match[3]))
+        epoch, seq, event_ts = match.groups()
+        return Position(int(epoch), int(seq), int(event_ts))
 
     def __str__(self) -> str:
         return f"{self.epoch}.{self.seq}.{self.event_ts}"
