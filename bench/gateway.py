@@ -22,7 +22,8 @@ CONNECTIONS = 200
 ROUNDS, FLOOD_S, WARM_S = 5, 2.0, 0.5
 PACE_S = 4.0
 IDLE = 10_000
-FEW, MANY = 10, 5_000
+CROWDS = {10: 2_000, 100: 1_000, 1_000: 400, 5_000: 150}
+"""So many clients, and the events that each of them is sent in a round."""
 CHANNELS_A_FRAME, CHURN_S = 50, 3.0
 
 
@@ -144,29 +145,43 @@ async def churn(parts: Parts) -> list[Row]:
 
 
 async def growth(parts: Parts, stack: AsyncExitStack) -> list[Row]:
-    """Processor time for a delivery to 5,000 clients, over that for one to 10."""
+    """What an event costs in processor time: once, and for each client that gets it."""
     one = parts.written("one", [request("subscribe", trades_of([0]))])
-    costs: dict[int, list[float]] = {}
     ready = []
-    for count in (FEW, MANY):
+    for count in CROWDS:
         target = await parts.ours(f"growth{count}", markets=1)
-        load = await stack.enter_async_context(parts.clients(target, count, one))
-        ready.append((count, target, load))
-        costs[count] = []
+        ready.append((count, target, await stack.enter_async_context(parts.clients(target, count, one))))
+    costs: dict[int, list[float]] = {count: [] for count in CROWDS}
     for number in range(ROUNDS):
         for count, target, load in ready if number % 2 else reversed(ready):
-            costs[count].append(await cost_s(target, load, count, 2_000 if count == FEW else 200))
-    return [row("gateway.growth", statistics.median(costs[MANY]) / statistics.median(costs[FEW]), "times", "<= 1.2")]
+            costs[count].append(await cost_s(target, load, count, CROWDS[count]))
+    return _growth_rows({count: statistics.median(found) for count, found in costs.items()})
+
+
+def _growth_rows(event_s: dict[int, float]) -> list[Row]:
+    """The rows from the processor time of one event with so many clients."""
+
+    def more_us(few: int, many: int) -> float:
+        return (event_s[many] - event_s[few]) / (many - few) * 1e6
+
+    few, some, most, many = event_s
+    delivery_us, later_us = more_us(some, most), more_us(most, many)
+    return [
+        row("gateway.event_us", event_s[few] * 1e6 - few * delivery_us, "µs"),
+        row("gateway.delivery_us", delivery_us, "µs"),
+        row("gateway.delivery_growth", later_us / delivery_us, "times", "<= 1.2"),
+        row("gateway.growth", event_s[many] / many / (event_s[few] / few), "times", "<= 1.2"),
+    ]
 
 
 async def cost_s(target: Target, load: Program, connections: int, events: int) -> float:
-    """Processor time of the gateway for one delivery, events coming in fives."""
+    """Processor time of the gateway for one event, events coming in fives."""
     process = psutil.Process(target.server.pid)
     start, before = await counted(load), _cpu_s(process)
     for done in range(0, events, 5):
         await target.publisher.say("burst 5")
         await until_all(load, start + (done + 5) * connections, 0.001)
-    return (_cpu_s(process) - before) / (events * connections)
+    return (_cpu_s(process) - before) / events
 
 
 def _cpu_s(process: psutil.Process) -> float:
