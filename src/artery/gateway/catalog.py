@@ -48,6 +48,7 @@ class Catalog:
         }
         self._channels: set[str] = set()
         self._followed: set[tuple[str, str]] = set()
+        self._values: dict[str, bytes] = {}
         self._index()
 
     def known(self, channel: str) -> bool:
@@ -67,21 +68,25 @@ class Catalog:
 
     async def refresh(self) -> None:
         """Take up what ingest has found, which may not be committed to the lake yet, and which markets it follows."""
-        found = [symbols.read(raw) for _, raw in await self._store.scan(symbols.PREFIX)]
+        values = dict(await self._store.scan(symbols.PREFIX))
+        fresh = [symbols.read(raw) for name, raw in values.items() if self._values.get(name) != raw]
+        self._values = values
         self._followed = {
             (name.removeprefix(FEEDS), coin)
             for name, raw in await self._store.scan(FEEDS)
             for coin in _decoded(raw).get("markets") or ()
         }
-        self.learn(symbol for symbol in found if symbol is not None)
+        self.learn(symbol for symbol in fresh if symbol is not None)
 
     def learn(self, found: Iterable[Symbol]) -> None:
         """Take up versions of markets' metadata, wherever they come from: the newest of each stays."""
+        size = len(self._markets)
         for symbol in found:
             known = self._markets.get((symbol.provider, symbol.coin))
             if known is None or symbol.version > known.version:
                 self._markets[symbol.provider, symbol.coin] = _market(symbol)
-        self._index()
+        if len(self._markets) != size:
+            self._index()
 
     def see(self, provider: str, coin: str) -> None:
         """A foreign producer's market is known once it was seen."""

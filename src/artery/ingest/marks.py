@@ -40,17 +40,18 @@ class Holes:
 
     def __init__(self, coins: Sequence[str], grace_ms: int) -> None:
         self._coins = tuple(coins)
+        self._followed = frozenset(coins)
         self._grace_ms = grace_ms
         self._open: dict[str, _Hole] = {}
         self._unsaid: list[Span] = []
 
     def follow(self, coins: Sequence[str]) -> None:
         """From now on these are the markets; what is to be said of an added one has to be said by `inherit`."""
-        self._coins = tuple(coins)
+        self._coins, self._followed = tuple(coins), frozenset(coins)
         self._open = {coin: hole for coin, hole in self._open.items() if coin in self._coins}
 
     def follows(self, coin: str) -> bool:
-        return coin in self._coins
+        return coin in self._followed
 
     @property
     def up(self) -> bool:
