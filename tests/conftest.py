@@ -28,7 +28,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 def artery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """All of Artery, started as a user starts it, on the simulated venue; shared by every journey."""
     folder: Path = tmp_path_factory.mktemp("artery")
-    with up(folder) as running:
+    with up(folder, ART_INGEST_DEMAND_LEAVE_S="3") as running:
         asyncio.run(running.until_open())
         yield running
 

@@ -73,6 +73,7 @@ class Ingest:
     demand_max: int = _setting(
         200, "markets followed because clients want them, beside those of the settings; the venue's limits hold too"
     )
+    demand_leave_s: float = _setting(30.0, "how long a market is still wanted after the last client has left it")
     symbols_s: float = _setting(60.0, "time between two looks at the venue's list of markets")
     queue_max: int = _setting(
         100_000, "events that may wait for the bus before trades are dropped and marked as a hole"

@@ -96,7 +96,8 @@ class Gateway:
         self.history = History(recent, lake, bus)
         self._past = Past(bus, lake)
         self._healer = Healer(self.hub, self._past)
-        self._share = Share(store, f"gateway-{secrets.token_hex(8)}", self._catalog.demand.wanted)
+        holder, leave_s = f"gateway-{secrets.token_hex(8)}", settings.ingest.demand_leave_s
+        self._share = Share(store, holder, self._catalog.demand.wanted, leave_s=leave_s)
         self._listings = Listings(bus, lake, self._catalog)
         self._tails = Tails(bus, lake, self.hub, self._catalog, recent)
         access = Access(store, strangers=_rates(settings.gateway.strangers_per_s))

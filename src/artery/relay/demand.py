@@ -37,7 +37,8 @@ class Demand:
         self._refused: set[str] = set()
         self._said: set[str] = set()
         self._unknown: dict[str, float] = {}
-        self._share = Share(store, f"relay-{secrets.token_hex(8)}", self.wanted)
+        leave_s = settings.ingest.demand_leave_s
+        self._share = Share(store, f"relay-{secrets.token_hex(8)}", self.wanted, leave_s=leave_s)
 
     def wanted(self) -> Collection[Channel]:
         return self._wanted.values()

@@ -17,8 +17,6 @@ PREFIX = "artery:demand:"
 TTL_S = 30.0
 """A holder that died wants nothing after so long."""
 RENEW_S = 10.0
-LEAVE_S = 30.0
-"""What nobody wants any more is held for so long: who comes back finds it still followed."""
 LOOK_S = 0.25
 
 _log = logger("store")
@@ -47,9 +45,8 @@ async def demanded(store: Store) -> list[Channel]:
 class Share:
     """One holder's part of the demand, kept in the store."""
 
-    def __init__(
-        self, store: Store, holder: str, wanted: Callable[[], Collection[Channel]], *, leave_s: float = LEAVE_S
-    ) -> None:
+    def __init__(self, store: Store, holder: str, wanted: Callable[[], Collection[Channel]], *, leave_s: float) -> None:
+        """What is not wanted any more is held for `leave_s`: who comes back finds it still followed."""
         self._store = store
         self._holder = holder
         self._wanted = wanted
