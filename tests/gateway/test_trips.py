@@ -1,7 +1,7 @@
 """Whatever happens to the log meanwhile, a client that comes back sees the log, or is told exactly what is missing."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -114,13 +114,32 @@ class Log:
 Seen = list[Position | Hole]
 
 
+def trip_of(log: Log, start: Start) -> TradeTrip:
+    return TradeTrip(Past(log, log, page=3, rows=4), MARKET, start)  # type: ignore[arg-type]
+
+
+async def past_of(trip: TradeTrip) -> AsyncIterator[Hole | Position]:
+    async for found in trip.run():
+        for item in [found] if isinstance(found, Hole) else map(found.stretch.place, range(found.low, found.high)):
+            yield item
+
+
+async def cut_off(log: Log, start: Start, events: int) -> Seen:
+    """What a client sees of the past until its connection is cut behind so many events."""
+    seen: Seen = []
+    async for item in past_of(trip_of(log, start)):
+        if events == 0:
+            break
+        seen.append(item)
+        events -= isinstance(item, Position)
+    return seen
+
+
 async def travel(log: Log, start: Start) -> Seen:
     """What a client sees: the past, then live from where the head was."""
-    trip = TradeTrip(Past(log, log, page=3, rows=4), MARKET, start)  # type: ignore[arg-type]
+    trip = trip_of(log, start)
     head = len(log.trades)
-    seen: Seen = []
-    async for found in trip.run():
-        seen += [found] if isinstance(found, Hole) else [found.stretch.place(i) for i in range(found.low, found.high)]
+    seen: Seen = [item async for item in past_of(trip)]
     log._do("trades", 3)
     for trade in log.trades[head:]:
         seen += [item if isinstance(item, Hole) else trade.position for item in trip.stitch.take(trade.position, None)]  # type: ignore[arg-type]
@@ -159,6 +178,21 @@ def test_a_client_sees_the_log_or_is_told_what_is_missing(
     place = log.trades[at].position
     seen = asyncio.run(travel(log, Start(place, place.event_ts, near)))
     check(log, seen, [trade.position for trade in log.trades[at + 1 :]], place)
+
+
+@settings(max_examples=50, deadline=None)
+@given(STEPS, STEPS, st.lists(st.integers(0, 5), min_size=1, max_size=4), st.booleans())
+def test_a_client_that_is_cut_again_and_again_sees_the_same(
+    before: list[Step], meanwhile: list[Step], cuts_after: list[int], near: bool
+) -> None:
+    log = Log([("trades", 3), *before, ("trades", 1)], meanwhile, [0, 4_000])
+    place = first = log.trades[0].position
+    seen: Seen = []
+    for events in cuts_after:
+        seen += asyncio.run(cut_off(log, Start(place, place.event_ts, near), events))
+        place = next((item for item in reversed(seen) if isinstance(item, Position)), first)
+    seen += asyncio.run(travel(log, Start(place, place.event_ts, near)))
+    check(log, seen, [trade.position for trade in log.trades[1:]], first)
 
 
 @settings(max_examples=50, deadline=None)
