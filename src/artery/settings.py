@@ -96,11 +96,23 @@ class Venue:
 
 
 @dataclass(frozen=True, slots=True)
+class Lake:
+    catalog_url: str = _setting(
+        "",
+        "where the lake's catalog is: empty for SQLite in the data folder, or postgresql://user:password@host/database",
+        secret=True,
+    )
+    keep_min: float = _setting(10.0, "minutes for which a table's version can be read once a newer one is there")
+    pin_h: float = _setting(24.0, "hours for which the version that a notification named can be read")
+
+
+@dataclass(frozen=True, slots=True)
 class Pipeline:
-    master: str = _setting("local[2]", "Spark's master")
+    master: str = _setting("local[2]", "Spark's master: local[2], or spark://host:7077 for a cluster")
     periods: tuple[str, ...] = _setting(
         ("1m", "5m", "15m", "1h", "4h", "1d"), "lengths of the candles that are made, separated by commas"
     )
+    host: str = _setting("127.0.0.1", "address under which a cluster's workers reach the driver")
     trigger_ms: int = _setting(500, "time between micro-batches of the candle query")
     slow_candle_s: float = _setting(5.0, "time between two versions of an open candle longer than a minute")
     store_s: float = _setting(10.0, "time between commits to the lake")
@@ -109,6 +121,7 @@ class Pipeline:
     )
     book_s: float = _setting(1.0, "time between two books of one market in the lake")
     heap_mb: int = _setting(320, "memory of the driver's Java heap")
+    executor_mb: int = _setting(512, "on a cluster, memory of the Java heap of each executor")
     batch_max: int = _setting(100_000, "trades in one micro-batch, at most")
     publish_url: str = _setting(
         "", "where the pipeline listens for relays that connect to it (tcp://host:5557); empty: it connects to relays"
@@ -183,6 +196,7 @@ class Settings:
     ingest: Ingest = Ingest()
     sim: Sim = Sim()
     venue: Venue = Venue()
+    lake: Lake = Lake()
     pipeline: Pipeline = Pipeline()
     engine: Engine = Engine()
     gateway: Gateway = Gateway()

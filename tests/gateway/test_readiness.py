@@ -2,7 +2,12 @@
 
 from typing import Any
 
+import msgspec
+from prometheus_client import generate_latest
+
+from artery.gateway.lake_state import LakeState, in_words, measure
 from artery.gateway.readiness import feed_states, pipeline_state
+from artery.lake.state import Health
 
 NOW = 1_730_000_000_000
 
@@ -70,3 +75,28 @@ def test_a_pipeline_that_is_away_starts_or_failed_says_so() -> None:
     assert pipeline_state({"state": "starting", "updated_ms": NOW}, NOW)["ok"] is False
     assert "no heap" in pipeline_state({"state": "failed", "updated_ms": NOW, "error": "no heap"}, NOW)["words"]
     assert pipeline_state({"state": "running", "updated_ms": NOW - 61_000}, NOW)["state"] == "stale"
+
+
+def kept(**changes: Any) -> LakeState:
+    table = Health("trades", 1_000, 12, 5_000, 4, 0.333, 9, NOW - 4_000, NOW - 5_000, True, "well kept")
+    return LakeState(NOW, [msgspec.structs.replace(table, **changes)])
+
+
+def test_a_lake_that_is_not_well_kept_is_said_with_what_to_do() -> None:
+    assert in_words(kept(), NOW)["ok"] is True
+    bad = in_words(kept(ok=False, words="2,000 small files, above 1,000: run `artery lake compact trades`"), NOW)
+    assert bad["ok"] is False
+    assert "trades: 2,000 small files" in bad["words"]
+    assert "no trade was stored for 20 min" in in_words(kept(committed_ms=NOW - 1_200_000), NOW)["words"]
+    assert "nobody has looked at it for 16 min" in in_words(kept(), NOW + 960_000)["words"]
+    assert "not looked at yet" in in_words(None, NOW)["words"]
+
+
+def test_the_lakes_numbers_are_measured_with_their_limits() -> None:
+    measure(kept())
+    told = generate_latest().decode()
+    assert 'artery_lake_files{table="trades"} 12.0' in told
+    assert 'artery_lake_small_files{table="trades"} 4.0' in told
+    assert 'artery_lake_limit{what="small_files"} 1000.0' in told
+    measure(None)
+    assert "artery_lake_files{" not in generate_latest().decode(), "what nobody has seen lately has no number"

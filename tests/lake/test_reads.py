@@ -8,9 +8,9 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from artery.errors import CannotStart, Unavailable
+from artery.errors import BadSetting, CannotStart, Unavailable
 from artery.lake.catalog import ensure_tables, open_catalog
-from artery.lake.places import BATCH, POSITIONS, QUERY, catalog_file
+from artery.lake.places import BATCH, POSITIONS, QUERY, catalog_file, jdbc_of, sql_of
 from artery.lake.prepare import prepare
 from artery.lake.reads import Lake
 from artery.lake.tables import OHLC, TABLES, TRADES, Table
@@ -162,3 +162,35 @@ def test_preparing_tells_how_far_the_lake_has_come(tmp_path: Path) -> None:
     assert set(prepare(tmp_path).values()) == {"0"}
     append(tmp_path, TRADES, [trade(1, NOON)], trade="90")
     assert prepare(tmp_path)["trade"] == "90"
+
+
+def test_a_catalog_on_a_server_is_told_to_spark_with_its_password_apart_from_its_address() -> None:
+    url = "postgresql://art:p%40ss@db.example:5433/lake?sslmode=require"
+    told = jdbc_of(Path("/data"), url)
+    assert told == {
+        "uri": "jdbc:postgresql://db.example:5433/lake?connectTimeout=5&sslmode=require",
+        "jdbc.user": "art",
+        "jdbc.password": "p@ss",
+    }
+    assert sql_of(Path("/data"), url) == (
+        "postgresql+psycopg2://art:p%40ss@db.example:5433/lake?sslmode=require&connect_timeout=5"
+    )
+    assert jdbc_of(Path("/data"))["uri"].startswith("jdbc:sqlite:/data/lake/catalog.db")
+
+
+@pytest.mark.parametrize("url", ["mysql://host/db", "postgresql://host", "postgresql:///db", "catalog.db"])
+def test_a_catalog_that_cannot_be_is_refused_with_what_can_be(url: str) -> None:
+    with pytest.raises(BadSetting, match="ART_LAKE_CATALOG_URL takes postgresql://user:password@host:5432/database"):
+        Lake(Path("/data"), None, url).snapshot("ohlc")
+
+
+def test_a_position_is_still_named_when_all_between_it_and_the_newest_commit_has_expired(folder: Path) -> None:
+    append(folder, TRADES, [trade(1, NOON)], trade="90")
+    catalog = open_catalog(folder)
+    table = catalog.load_table(TRADES.full_name)
+    for number in (2, 3):  # not by the store query
+        table.append(pa.Table.from_pylist([trade(number, NOON)], schema=TRADES.schema))
+    between = table.metadata.snapshots[1].snapshot_id
+    table.maintenance.expire_snapshots().by_id(between).commit()
+    catalog.engine.dispose()
+    assert Lake(folder).positions()["trade"] == "90"

@@ -8,12 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from artery.bus.base import START
-from artery.lake.catalog import open_catalog
-from artery.lake.tables import TRADES
 from artery.model import codec
 from artery.model.events import Book, Candle, Mark, Trade
 from artery.model.periods import Period
-from artery.pipeline import upkeep
 from artery.pipeline.offsets import STORE, Offsets, span
 from artery.pipeline.rows import Rows
 from artery.pipeline.source import READER
@@ -230,21 +227,6 @@ def test_a_trade_too_late_for_the_candle_query_corrects_our_candle_but_not_the_v
     assert 86_400 not in ours, "the day is not over"
     theirs = {row["period_s"]: row for row in rows_of(spark, "ohlc", "SIM:WORD")}
     assert (theirs[60]["close"], theirs[60]["rev"]) == (Decimal(20), 0)
-
-
-def test_upkeep_changes_no_row_and_keeps_the_positions(spark: House, log: Log) -> None:
-    store = Stored(spark, log)
-    for seq in range(1, 4):
-        log.append("trade", *encoded(trade(seq, BASE + seq, coin="KEEP")))
-        store.run()
-    before, positions = rows_of(spark, "trades", "SIM:KEEP"), spark.lake.positions()
-    upkeep.compact(spark.session, TRADES, "ts", (BASE - 1) * 1_000, (BASE + 60_000) * 1_000)
-    upkeep.expire(spark.session, TRADES, (BASE + 10**12))
-    after = rows_of(spark, "trades", "SIM:KEEP")
-    assert sorted(after, key=str) == sorted(before, key=str)
-    assert spark.lake.positions() == positions
-    table = open_catalog(spark.settings.folder).load_table(TRADES.full_name)
-    assert len(table.metadata.snapshots) <= upkeep.KEEP_SNAPSHOTS
 
 
 def test_marks_become_gaps(spark: House, log: Log) -> None:

@@ -8,7 +8,7 @@ import msgspec
 from artery.app.bus_copy import Carry
 from artery.app.bus_moved import Moved
 from artery.app.wiring import opened_store
-from artery.lake.reads import Lake
+from artery.lake.open import open_lake
 from artery.pipeline import saved
 from artery.pipeline.saved import LAKE_KEY, Saved
 from artery.settings import Settings
@@ -18,7 +18,7 @@ def carrier(settings: Settings) -> Carry:
     """Carries what lies in the store and the data folder of these settings."""
 
     async def carry(old: int, new: int, moved: Mapping[str, Moved]) -> bool:
-        lake = Lake(settings.folder, old)
+        lake = open_lake(settings, old)
         try:
             reached = await asyncio.to_thread(lake.positions)
         finally:

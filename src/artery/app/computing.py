@@ -5,7 +5,7 @@ import os
 
 from artery.app.notes import Beat, Note, write_note
 from artery.app.wiring import Parts, opened
-from artery.lake.reads import Lake
+from artery.lake.open import open_lake
 from artery.settings import Settings
 
 
@@ -13,7 +13,7 @@ async def engine(settings: Settings, parts: Parts) -> None:
     """Keep indicators in the store until cancelled; of several engines one leads."""
     from artery.engine.service import run_engine
 
-    lake = Lake(settings.folder)
+    lake = open_lake(settings)
     try:
         await run_engine(settings, parts.bus, parts.store, parts.lock, lake)
     finally:

@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from artery.app import machine, preflight
+from artery.app.doctor_lake import cluster_rows
 from artery.errors import ArteryError, CannotStart
 from artery.pipeline.java import find_java
 from artery.settings import Settings
@@ -47,6 +48,7 @@ def examine(settings: Settings, environ: Mapping[str, str]) -> list[Finding]:
         *_ports(settings),
         *_redis(settings),
         *_kafka(settings),
+        *(Finding(part, state, found, do) for part, state, found, do in cluster_rows(settings)),
         _folder(settings.folder),
         _memory(),
         _cores(),

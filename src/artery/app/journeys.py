@@ -14,7 +14,7 @@ from artery.bus.open import open_bus
 from artery.client import Artery
 from artery.client.frames import Event, Gap
 from artery.errors import Unavailable
-from artery.lake.reads import Lake
+from artery.lake.open import open_lake
 from artery.model.events import Candle, Trade
 from artery.model.periods import Period
 from artery.model.tickers import ticker
@@ -38,7 +38,7 @@ class Journeys:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._ticker = ticker(settings.ingest.provider, settings.ingest.markets[0])
-        self._lake = Lake(settings.folder)
+        self._lake = open_lake(settings)
         self._seen: list[Trade] = []
 
     def steps(self) -> list[tuple[str, float, Look]]:

@@ -18,6 +18,7 @@ from artery.app.wiring import Parts, opened
 from artery.bus.log_id import log_id
 from artery.bus.trimmer import run_trimmer
 from artery.errors import ArteryError
+from artery.lake.open import open_lake
 from artery.lake.reads import Lake
 from artery.settings import Settings
 from artery.telemetry import logger
@@ -32,7 +33,7 @@ _log = logger("app")
 async def serve(settings: Settings) -> None:
     """Both, which then meet in memory. Runs until cancelled; what fails in one part ends them all, and the supervisor
     starts them anew."""
-    lake = Lake(settings.folder, UNKNOWN)
+    lake = open_lake(settings, UNKNOWN)
     async with opened(settings) as parts, asyncio.TaskGroup() as group:
         group.create_task(Beat(settings.folder, "serve").for_ever())
         group.create_task(_watch_log(parts, lake))
@@ -45,7 +46,7 @@ async def serve(settings: Settings) -> None:
 
 async def serve_ingest(settings: Settings) -> None:
     """Ingest alone: any number of them, of which one leads each feed and the others stand by."""
-    lake = Lake(settings.folder, UNKNOWN)
+    lake = open_lake(settings, UNKNOWN)
     async with opened(settings) as parts, asyncio.TaskGroup() as group:
         group.create_task(Beat(settings.folder, "ingest").for_ever())
         group.create_task(_watch_log(parts, lake))
@@ -56,7 +57,7 @@ async def serve_ingest(settings: Settings) -> None:
 
 async def serve_gateway(settings: Settings) -> None:
     """The gateway alone: any number of them. Without a pub/sub that processes share, it follows the log."""
-    lake = Lake(settings.folder, UNKNOWN)
+    lake = open_lake(settings, UNKNOWN)
     async with opened(settings) as parts, asyncio.TaskGroup() as group:
         group.create_task(Beat(settings.folder, "gateway").for_ever())
         if not settings.live.url:

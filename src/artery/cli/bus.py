@@ -162,8 +162,8 @@ def trim(url: Url = "", json: Json = False) -> None:
     """
     from artery.app.trimming import trim_now
 
-    folder = settings_now().folder
-    done = _on_the_bus(url, lambda bus: trim_now(bus, folder))
+    settings = settings_now()
+    done = _on_the_bus(url, lambda bus: trim_now(bus, settings))
     if json:
         show.as_json([{"stream": name} | msgspec.structs.asdict(row) for name, row in done.items()])
     elif done:

@@ -7,7 +7,7 @@ from typing import NoReturn
 import typer
 
 from artery import __version__
-from artery.cli import bus, indicators, keys, looking, market, running
+from artery.cli import bus, indicators, keys, lake, looking, market, running
 from artery.errors import ArteryError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ market.add_to(app)
 indicators.add_to(app)
 app.add_typer(keys.app, name="keys")
 app.add_typer(bus.app, name="bus")
+app.add_typer(lake.app, name="lake")
 
 
 @app.callback()

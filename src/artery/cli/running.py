@@ -9,6 +9,7 @@ import typer
 from artery import crash
 from artery.cli import show
 from artery.cli.environment import has_desktop, running, settings_now, with_live
+from artery.errors import BadInput
 from artery.telemetry import set_up_logs
 
 if TYPE_CHECKING:
@@ -76,12 +77,17 @@ def open_(json: Json = False) -> None:
 
 def run(
     service: Annotated[str, typer.Argument(help="serve (ingest and gateway), ingest, gateway, pipeline or sim.")],
+    master: Annotated[str, typer.Option(help="For the pipeline: Spark's master, if not ART_PIPELINE_MASTER.")] = "",
     json: Annotated[bool, typer.Option("--json", help="Write log lines as JSON.")] = False,
 ) -> None:
     """Run one service in this process."""
     from artery.app import services
 
     settings = settings_now()
+    if master:
+        if service != "pipeline":
+            raise BadInput(f"--master is for the pipeline, not for {service!r:.40}")
+        settings = settings.with_(pipeline={"master": master})
     set_up_logs(settings.log.level, as_json=json or settings.log.json)
     crash.arm(settings.crash.point)
     services.run(service, settings)

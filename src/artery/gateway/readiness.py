@@ -9,6 +9,7 @@ from artery.bus.base import CAPS, Bus
 from artery.errors import ArteryError
 from artery.gateway import pipeline_numbers
 from artery.gateway.catalog import FEEDS
+from artery.gateway.lake_state import in_words, read_state
 from artery.store.base import Store
 
 PIPELINE = "artery:pipeline"
@@ -26,6 +27,7 @@ class Report(msgspec.Struct, frozen=True):
     pipeline: dict[str, Any]
     bus: list[dict[str, Any]]
     words: str = ""
+    lake: Mapping[str, Any] = {}
 
 
 async def report(bus: Bus, store: Store, *, provider: str, workers: bool, now_ms: int) -> Report:
@@ -35,10 +37,12 @@ async def report(bus: Bus, store: Store, *, provider: str, workers: bool, now_ms
         feeds = {name.removeprefix(FEEDS): _record(raw) for name, raw in await store.scan(FEEDS)}
         pipeline = _record(await store.get(PIPELINE))
         groups = await _groups(bus)
+        lake = in_words(await read_state(store), now_ms)
     except ArteryError as error:
         return Report(False, simulated, [], pipeline_state({}, now_ms), [], f"the log or the store is away: {error}")
     rows = feed_states(feeds, provider=provider, workers=workers, now_ms=now_ms)
-    return Report(all(row["ok"] for row in rows), simulated, rows, pipeline_state(pipeline, now_ms), groups)
+    ready = all(row["ok"] for row in rows)
+    return Report(ready, simulated, rows, pipeline_state(pipeline, now_ms), groups, lake=lake)
 
 
 async def pipeline_lines(store: Store) -> str:

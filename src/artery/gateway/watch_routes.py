@@ -1,12 +1,15 @@
 """The routes of those who watch over the gateway: alive, ready, numbers."""
 
+from contextlib import suppress
+
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.responses import Response
 
-from artery.errors import NotAllowed
+from artery.errors import ArteryError, NotAllowed
 from artery.gateway import answers, keys, readiness
 from artery.gateway.access import need
 from artery.gateway.grants import Scope
+from artery.gateway.lake_state import measure, read_state
 from artery.gateway.parts import Parts
 from artery.gateway.shapes import Alive, Ready
 from artery.gateway.table import Answer, Ask, Route
@@ -34,6 +37,8 @@ def routes(parts: Parts) -> list[Route]:
         return answers.json(report, status)
 
     async def numbers(_ask: Ask) -> Response:
+        with suppress(ArteryError):  # the other numbers are there all the same
+            measure(await read_state(parts.store))
         own = generate_latest().decode()
         return Response(own + await readiness.pipeline_lines(parts.store), media_type=CONTENT_TYPE_LATEST)
 

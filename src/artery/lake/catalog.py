@@ -1,4 +1,4 @@
-"""The lake's catalog: one SQLite file that Spark (JDBC) and PyIceberg share."""
+"""The lake's catalog, which Spark (JDBC) and PyIceberg share: a SQLite file, or a database of PostgreSQL."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -17,7 +17,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
 from artery.errors import CannotStart, Unavailable
-from artery.lake.places import NAME, catalog_file, warehouse
+from artery.lake.places import NAME, catalog_file, on_server, sql_of, warehouse
 from artery.lake.tables import NAMESPACE, PROPERTIES, TABLES, Table
 
 _TRANSFORMS: dict[str, type[Transform]] = {
@@ -36,24 +36,29 @@ def translated(doing: str) -> Iterator[None]:
         raise Unavailable(f"the lake could not be {doing}: {_short(error)}") from error
 
 
-def open_catalog(folder: Path, *, create: bool = True) -> SqlCatalog:
-    """The catalog of this data folder; it is made if it is not there, unless `create` is off."""
+def open_catalog(folder: Path, url: str = "", *, create: bool = True) -> SqlCatalog:
+    """The catalog at this address, or of this data folder; it is made if it is not there, unless `create` is off."""
     file = catalog_file(folder)
     try:
         if create:
             file.parent.mkdir(parents=True, exist_ok=True)
         catalog = SqlCatalog(
             NAME,
-            uri=f"sqlite:///{file}",
+            uri=sql_of(folder, url),
             warehouse=warehouse(folder),
             init_catalog_tables="true" if create else "false",
+            pool_pre_ping="true" if on_server(url) else "false",
         )
-        if create:
+        if create and not on_server(url):
             with catalog.engine.connect() as connection:
                 connection.execute(text("PRAGMA journal_mode=WAL"))
+    except ModuleNotFoundError as error:
+        raise CannotStart(f"the lake's catalog needs {error.name}: install artery with the extra postgres") from error
     except (SQLAlchemyError, OSError) as error:
         if not create:
             raise Unavailable(f"the lake could not be read: {_short(error)}") from error
+        if on_server(url):
+            raise CannotStart(f"the lake's catalog cannot be opened, {_short(error)}; check its server") from error
         raise CannotStart(f"the lake in {file.parent} cannot be opened, {_short(error)}; check the disk") from error
     return catalog
 

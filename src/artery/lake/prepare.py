@@ -1,4 +1,5 @@
 """`python -m artery.lake.prepare FOLDER LOG`: make the tables, print how far in each stream of a log the lake has come.
+The catalog's address, which may hold a password, is read from standard input.
 
 A process of its own, so that what it needs is not kept by a service that needs it only at its start.
 """
@@ -13,12 +14,12 @@ from artery.lake.catalog import ensure_tables, open_catalog
 from artery.lake.reads import Lake
 
 
-def prepare(folder: Path, log: int | None = None) -> dict[str, str]:
+def prepare(folder: Path, log: int | None = None, catalog_url: str = "") -> dict[str, str]:
     """Make the tables that are missing; return the positions that the lake's commits name, of this log if one is."""
-    catalog = open_catalog(folder)
+    catalog = open_catalog(folder, catalog_url)
     ensure_tables(catalog)
     catalog.engine.dispose()
-    lake = Lake(folder, log)
+    lake = Lake(folder, log, catalog_url)
     try:
         return lake.positions()
     finally:
@@ -27,7 +28,7 @@ def prepare(folder: Path, log: int | None = None) -> dict[str, str]:
 
 def main() -> None:
     try:
-        positions = prepare(Path(sys.argv[1]), int(sys.argv[2]))
+        positions = prepare(Path(sys.argv[1]), int(sys.argv[2]), sys.stdin.read().strip())
     except ArteryError as error:
         print(error, file=sys.stderr)
         sys.exit(1)

@@ -16,11 +16,11 @@ from pyiceberg.table import FileScanTask
 from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.snapshots import Snapshot
 from sqlalchemy import text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from artery.errors import Unavailable
 from artery.lake.catalog import open_catalog, translated
-from artery.lake.places import LOG, NAME, POSITIONS, QUERY, catalog_file
+from artery.lake.places import LOG, NAME, POSITIONS, QUERY, catalog_file, on_server
 from artery.lake.tables import NAMESPACE, OHLC, STREAMS, SYMBOLS, TABLES, TIME, TRADES, Table
 
 ROWS_MAX = 100_000
@@ -28,6 +28,7 @@ START = "0"
 """The position of a stream of which nothing is in the lake."""
 
 _FILES_AT_ONCE = 8
+_NO_TABLE = ("no such table", "UndefinedTable")
 _ARRIVAL = ("ts", "tid", "price", "size", "side", "epoch", "seq", "received")
 _LOCATION = text(
     "SELECT metadata_location FROM iceberg_tables"
@@ -38,10 +39,11 @@ _LOCATION = text(
 class Lake:
     """The tables of one data folder. Thread-safe; a handle is kept until its table has a newer commit."""
 
-    def __init__(self, folder: Path, log: int | None = None) -> None:
+    def __init__(self, folder: Path, log: int | None = None, catalog_url: str = "") -> None:
         self.log = log
         """The id of the log in use, if that matters: positions of another one mean nothing in it."""
         self._folder = folder
+        self._catalog_url = catalog_url
         self._lock = threading.Lock()
         self._catalog: SqlCatalog | None = None
         self._handles: dict[str, IcebergTable] = {}
@@ -101,6 +103,10 @@ class Lake:
                 for stream in table.streams:
                     result[stream] = max(result[stream], named.get(stream, START), key=_place)
         return result
+
+    def handle(self, table: Table) -> IcebergTable | None:
+        """The table as it is now, for those who look at its metadata; None if it is not there."""
+        return self._table(table)
 
     def close(self) -> None:
         with self._lock:
@@ -185,9 +191,9 @@ class Lake:
     def _table(self, table: Table) -> IcebergTable | None:
         with self._lock:
             if self._catalog is None:
-                if not catalog_file(self._folder).exists():
+                if not on_server(self._catalog_url) and not catalog_file(self._folder).exists():
                     return None
-                self._catalog = open_catalog(self._folder, create=False)
+                self._catalog = open_catalog(self._folder, self._catalog_url, create=False)
             location = self._location(self._catalog, table.name)
             known = self._handles.get(table.name)
             if location and (known is None or known.metadata_location != location):
@@ -200,20 +206,24 @@ class Lake:
             with catalog.engine.connect() as connection:
                 found: str | None = connection.execute(_LOCATION, {"name": name}).scalar()
                 return found
-        except OperationalError as error:
-            if "no such table" in str(error):
+        except (OperationalError, ProgrammingError) as error:
+            if any(words in str(error) for words in _NO_TABLE):
                 return None
             raise
 
 
 def newest_commit(table: IcebergTable | None, query: str) -> Snapshot | None:
-    """The newest snapshot that this query committed."""
-    snapshot = table.current_snapshot() if table else None
-    while table and snapshot:
-        if snapshot.summary and snapshot.summary.additional_properties.get(QUERY) == query:
-            return snapshot
-        snapshot = table.snapshot_by_id(snapshot.parent_snapshot_id) if snapshot.parent_snapshot_id else None
-    return None
+    """The newest snapshot that this query committed; snapshots between it and the current one may have expired."""
+    current = table.current_snapshot() if table else None
+    if table is None or current is None:
+        return None
+    found = [one for one in table.metadata.snapshots if _query_of(one) == query]
+    older = [one for one in found if (one.sequence_number or 0) <= (current.sequence_number or 0)]
+    return max(older, key=lambda one: one.sequence_number or 0, default=None)
+
+
+def _query_of(snapshot: Snapshot) -> str:
+    return snapshot.summary.additional_properties.get(QUERY, "") if snapshot.summary else ""
 
 
 def positions_of(snapshot: Snapshot | None, log: int | None = None) -> dict[str, str]:

@@ -23,7 +23,7 @@ _START_S = 60.0
 _PACKAGES = "lang lang.invoke lang.reflect io net nio util util.concurrent util.concurrent.atomic"
 _INTERNALS = "jdk.internal.ref sun.nio.ch sun.nio.cs sun.security.action sun.util.calendar"
 _OPENED = [f"java.{name}" for name in _PACKAGES.split(" ")] + _INTERNALS.split(" ")
-_MODULES = (
+MODULES = (
     "-XX:+IgnoreUnrecognizedVMOptions",
     "--add-modules=jdk.incubator.vector",
     *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED),
@@ -71,7 +71,7 @@ def start(java: Path, options: Sequence[str], classpath: Sequence[str], log: Pat
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environ |= {"_PYSPARK_DRIVER_CONN_INFO_PATH": str(info), "SPARK_CONNECT_MODE": "0", "MALLOC_ARENA_MAX": "2"}
     environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # or Spark asks the network for this machine's name
-    command = [str(java), *_MODULES, *options, "-cp", ":".join(classpath)]
+    command = [str(java), *MODULES, *options, "-cp", ":".join(classpath)]
     command += ["org.apache.spark.api.python.PythonGatewayServer"]
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as output:

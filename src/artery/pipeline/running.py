@@ -22,6 +22,7 @@ from artery.pipeline.calls import Calls
 from artery.pipeline.candles import CandleBook
 from artery.pipeline.decode import Raw
 from artery.pipeline.fast import WRITER, FastQuery
+from artery.pipeline.keeper import Keeper
 from artery.pipeline.offsets import STORE, Offsets, span
 from artery.pipeline.outcomes import Outcomes
 from artery.pipeline.queries import start_query, warm_up
@@ -59,6 +60,7 @@ class Running:
         self._thread = ThreadPoolExecutor(1, "spark")
         self._began = time.monotonic()
         self._storing: asyncio.Task[None] | None = None
+        self._keeping: asyncio.Task[None] | None = None
         self._log = 0
         self._last_lag = 0
 
@@ -92,8 +94,9 @@ class Running:
 
     async def stop(self) -> None:
         """Save what is known; whatever runs in Spark is broken off, because a commit is whole or not at all."""
-        if self._storing:
-            self._storing.cancel()
+        for task in (self._storing, self._keeping):
+            if task:
+                task.cancel()
         if self._fast:
             with suppress(ArteryError, TimeoutError):
                 await asyncio.wait_for(asyncio.to_thread(self._fast.save), 2.0)
@@ -141,6 +144,8 @@ class Running:
             announce=self._fast.announce,
         )
         await self._in_thread(self._start_query, session, "store", "artery_rows", positions, self._storage.on_batch)
+        keeper = Keeper(self._settings, session, self._store, self._storage.between)
+        self._keeping = asyncio.create_task(keeper.run())
         if await _until(lambda: self.batches()[1] >= 0, FIRST_BATCH_S):
             self._spark.let_go()
 
@@ -250,7 +255,8 @@ def _prepare_lake(settings: Settings, log: int) -> Offsets:
     """Make the tables; return how far in each stream of this log the lake has come."""
     command = [sys.executable, "-m", "artery.lake.prepare", str(settings.folder), str(log)]
     try:
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PREPARE_S)
+        url = settings.lake.catalog_url
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PREPARE_S, input=url)
     except subprocess.TimeoutExpired as error:
         raise Unavailable(f"the lake could not be prepared within {PREPARE_S:.0f} s") from error
     if done.returncode:

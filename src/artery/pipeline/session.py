@@ -5,6 +5,7 @@ import logging
 import os
 import shutil
 import signal
+import socket
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 import artery
 from artery.errors import CannotStart
-from artery.lake.places import NAME, catalog_file, warehouse
+from artery.lake.places import NAME, jdbc_of, on_server, warehouse
 from artery.pipeline import java
 from artery.settings import Settings
 
@@ -28,47 +29,81 @@ _SMALL = {
 
 
 def configuration(settings: Settings) -> dict[str, str]:
-    """Every Spark setting that differs from Spark's own default."""
+    """Every Spark setting that differs from Spark's own default, but for the catalog's address."""
     folder = settings.folder
     catalog = f"spark.sql.catalog.{NAME}"
-    local = settings.pipeline.master.startswith("local")
-    return (_SMALL if local else {}) | {
-        "spark.app.name": "artery",
-        "spark.master": settings.pipeline.master,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.local.dir": str(folder / "run" / "spark"),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.ui.retainedJobs": "20",
-        "spark.ui.retainedStages": "20",
-        "spark.ui.retainedTasks": "100",
-        "spark.sql.ui.retainedExecutions": "5",
-        "spark.sql.ui.explainMode": "simple",
-        "spark.scheduler.mode": "FAIR",
-        "spark.scheduler.allocation.file": f"file://{_HERE / 'pools.xml'}",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.warehouse.dir": str(folder / "run" / "warehouse"),
-        "spark.sql.catalogImplementation": "in-memory",
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.execution.arrow.pyspark.enabled": "true",
-        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
-        "spark.sql.streaming.minBatchesToRetain": "10",
-        "spark.sql.streaming.numRecentProgressUpdates": "3",
-        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-        "spark.python.daemon.module": "artery.pipeline.daemon",
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        "spark.sql.iceberg.check-nullability": "false",
-        catalog: "org.apache.iceberg.spark.SparkCatalog",
-        f"{catalog}.type": "jdbc",
-        f"{catalog}.uri": f"jdbc:sqlite:{catalog_file(folder)}?journal_mode=WAL&busy_timeout=10000",
-        f"{catalog}.jdbc.schema-version": "V1",
-        f"{catalog}.warehouse": warehouse(folder),
-        f"{catalog}.cache-enabled": "false",
-        # Spark refuses a heap below 450 MB unless it is told to keep less of it for itself.
-        "spark.testing.reservedMemory": str(_PYTHON_RESERVED_MB * 1024 * 1024),
+    return (
+        _SMALL
+        | ({} if is_local(settings) else _cluster(settings))
+        | {
+            "spark.app.name": "artery",
+            "spark.master": settings.pipeline.master,
+            "spark.driver.host": "127.0.0.1" if is_local(settings) else settings.pipeline.host,
+            "spark.driver.bindAddress": "127.0.0.1" if is_local(settings) else settings.pipeline.host,
+            "spark.local.dir": str(local_folder(settings)),
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.ui.retainedJobs": "20",
+            "spark.ui.retainedStages": "20",
+            "spark.ui.retainedTasks": "100",
+            "spark.sql.ui.retainedExecutions": "5",
+            "spark.sql.ui.explainMode": "simple",
+            "spark.scheduler.mode": "FAIR",
+            "spark.scheduler.allocation.file": f"file://{_HERE / 'pools.xml'}",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.warehouse.dir": str(folder / "run" / "warehouse"),
+            "spark.sql.catalogImplementation": "in-memory",
+            "spark.sql.shuffle.partitions": "1",
+            "spark.sql.adaptive.enabled": "false",
+            "spark.sql.execution.arrow.pyspark.enabled": "true",
+            "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
+            "spark.sql.streaming.minBatchesToRetain": "10",
+            "spark.sql.streaming.numRecentProgressUpdates": "3",
+            "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+            "spark.python.daemon.module": "artery.pipeline.daemon",
+            "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+            "spark.sql.iceberg.check-nullability": "false",
+            catalog: "org.apache.iceberg.spark.SparkCatalog",
+            f"{catalog}.type": "jdbc",
+            f"{catalog}.jdbc.schema-version": "V1",
+            f"{catalog}.warehouse": warehouse(folder),
+            f"{catalog}.cache-enabled": "false",
+            # Spark refuses a heap below 450 MB unless it is told to keep less of it for itself.
+            "spark.testing.reservedMemory": str(_PYTHON_RESERVED_MB * 1024 * 1024),
+        }
+    )
+
+
+def _cluster(settings: Settings) -> dict[str, str]:
+    """What executors on other machines need: the same packages and jars at the same paths as the driver's."""
+    jars = ":".join(str(jar) for jar in further_jars(settings))
+    options = "-Xss16m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+    options += f" -Dlog4j2.configurationFile=file://{_HERE / 'log4j2-executor.properties'}"
+    return {
+        "spark.executor.memory": f"{settings.pipeline.executor_mb}m",
+        "spark.executor.cores": "1",
+        "spark.executor.extraClassPath": jars,
+        "spark.executor.extraJavaOptions": options,
+        # A worker that dies takes its tasks with it; they are tried elsewhere, and soon.
+        "spark.network.timeout": "60s",
+        "spark.task.maxFailures": "8",
     }
+
+
+def secret_configuration(settings: Settings) -> dict[str, str]:
+    """The catalog's address and password, which must not stand among a process's arguments."""
+    found = jdbc_of(settings.folder, settings.lake.catalog_url)
+    return {f"spark.sql.catalog.{NAME}.{name}": value for name, value in found.items()}
+
+
+def is_local(settings: Settings) -> bool:
+    """Whether Spark runs in the driver's own process alone."""
+    return settings.pipeline.master.startswith("local")
+
+
+def local_folder(settings: Settings) -> Path:
+    """Scratch of this process alone: another driver of the same data folder has its own."""
+    return settings.folder / "run" / "spark" / f"{socket.gethostname()}-{os.getpid()}"
 
 
 def jvm_options(settings: Settings) -> list[str]:
@@ -87,11 +122,21 @@ def jars_folder(settings: Settings) -> Path:
 
 
 def classpath(settings: Settings) -> list[str]:
-    """Spark's jars, then ours; or `CannotStart` if they were not fetched."""
+    """Spark's jars, then ours."""
+    return [f"{spark_home()}/jars/*", *map(str, further_jars(settings))]
+
+
+def further_jars(settings: Settings) -> list[Path]:
+    """The jars that pyspark does not bring; or `CannotStart` if they were not fetched."""
     jars = sorted(jars_folder(settings).glob("*.jar"))
     if not jars:
         raise CannotStart(f"Spark's jars are not in {jars_folder(settings)}: run scripts/jars")
-    return [f"{spark_home()}/jars/*", *map(str, jars)]
+    if on_server(settings.lake.catalog_url) and not any(jar.name.startswith("postgresql") for jar in jars):
+        driver = sorted((jars_folder(settings).parent / "postgres").glob("*.jar"))
+        if not driver:
+            raise CannotStart("PostgreSQL's driver for Spark is missing: run scripts/jars postgres")
+        jars += driver
+    return jars
 
 
 def spark_home() -> Path:
@@ -125,7 +170,8 @@ class Spark:
             # Mapped where it was made for, so that only the pages that are used take memory.
             options += ["-XX:+UnlockDiagnosticVMOptions", "-XX:ArchiveRelocationMode=0"]
             options += [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"]
-        shutil.rmtree(settings.folder / "run" / "spark", ignore_errors=True)
+        _sweep(local_folder(settings).parent)
+        self._secret = secret_configuration(settings)
         self._jvm = java.start(found, options, classpath(settings), settings.folder / "logs" / "java.log")
 
     def session(self) -> Any:
@@ -139,7 +185,10 @@ class Spark:
         joined = {"PYSPARK_GATEWAY_PORT": str(gateway.port), "PYSPARK_GATEWAY_SECRET": gateway.secret}
         os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(spark_home())} | joined
         try:
-            spark = SparkSession.builder.getOrCreate()
+            builder = SparkSession.builder
+            for name, value in self._secret.items():
+                builder = builder.config(name, value)
+            spark = builder.getOrCreate()
         finally:
             for name in joined:
                 del os.environ[name]
@@ -165,6 +214,14 @@ class Spark:
     def stop(self, wait_s: float = 2.0) -> None:
         """End the JVM and with it every worker."""
         java.stop(self._jvm.process, wait_s)
+
+
+def _sweep(scratch: Path) -> None:
+    """Remove what drivers of this machine that have ended left behind."""
+    for folder in scratch.glob(f"{socket.gethostname()}-*"):
+        pid = folder.name.rpartition("-")[2]
+        if pid == str(os.getpid()) or not Path(f"/proc/{pid}").exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _silence() -> None:

@@ -1,5 +1,6 @@
 """The store query: every ten seconds from the bus to the lake."""
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -28,7 +29,6 @@ from artery.pipeline.outcomes import Outcomes
 from artery.pipeline.progress import Progress
 from artery.pipeline.symbols import Tidings
 from artery.pipeline.transforms import SLACK_MS, candles_of, late_windows
-from artery.pipeline.upkeep import Upkeep
 from artery.telemetry import logger
 
 NAME = "store"
@@ -102,7 +102,8 @@ class StoreQuery:
         self._log = log
         self._bus = bus
         self._calls = calls
-        self._upkeep = Upkeep()
+        self.between = threading.Lock()
+        """Held by a batch, and by whoever works on the lake between two of them."""
         self._outcomes = outcomes
         self._tidings = tidings
         self._periods = tuple(periods)
@@ -123,7 +124,8 @@ class StoreQuery:
         """Whether the batch is in the lake; a disk that is full costs time, and neither a row nor the candles."""
         before = dict(self._positions)
         try:
-            self._store(batch, batch_id)
+            with self.between:
+                self._store(batch, batch_id)
         except (ArteryError, Py4JError, PySparkException) as error:
             self._positions = before
             if last or (isinstance(error, ArteryError) and not error.temporary):
@@ -160,8 +162,6 @@ class StoreQuery:
         self._ack(found.end)
         self.progress.positions = dict(found.end)
         self.progress.rows += found.rows
-        with self.progress.phase("upkeep"):
-            self._upkeep.run(batch.sparkSession, self.commits)
 
     def _commit(self, batch: DataFrame, kind: str, part: Slice, *, whole: bool) -> None:
         column = _COLUMN[kind]

@@ -1,60 +1,113 @@
-"""Keeps the tables small: old snapshots expire, an hour's many files become one. Runs between two batches."""
+"""Keeps the tables small, through Spark: small files become large ones, old snapshots and what crashes left behind go.
 
-import time
-from collections.abc import Callable, Mapping
+Each step is one commit of its own and runs between two batches, because a table has one writer.
+"""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
 from typing import Any
 
-from artery.lake.places import NAME
-from artery.lake.tables import BOOKS, TABLES, TRADES, Table
-from artery.telemetry import logger
+import msgspec
+from pyspark.sql import functions as F  # noqa: N812
 
-COMMITS = 60
-"""How many commits a table takes before its old snapshots are looked at."""
-KEEP_SNAPSHOTS = 20
-KEEP_MS = 600_000
-HOUR_US = 3_600_000_000
-_APPENDED = (TRADES, BOOKS)
-_log = logger("pipeline")
+from artery.lake.places import NAME, QUERY
+from artery.lake.state import SMALL_BYTES, File, Look, Snap
+from artery.lake.tables import REQUESTS, TABLES, Table
+from artery.pipeline.compaction import Job, Keep, expired, jobs
+from artery.settings import Settings
 
-
-class Upkeep:
-    """What is due, decided by the number of commits and by the hour."""
-
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._clock = clock
-        self._seen: dict[str, int] = {}
-        self._hour = self._now_hour()
-
-    def run(self, session: Any, commits: Mapping[str, int]) -> None:
-        """Do what is due after a batch; what fails here is said and tried again later, because it is no loss."""
-        try:
-            if self._now_hour() > self._hour:
-                for table in _APPENDED:
-                    compact(session, table, "ts", self._hour * HOUR_US, self._now_hour() * HOUR_US)
-                self._hour = self._now_hour()
-            for name, count in commits.items():
-                if count - self._seen.get(name, 0) >= COMMITS:
-                    self._seen[name] = count
-                    expire(session, TABLES[name], int(self._clock() * 1_000) - KEEP_MS)
-        except Exception as error:  # Spark raises whatever its parts do
-            self._hour = self._now_hour()
-            _log.warning("the lake's upkeep failed", error=str(error).splitlines()[0][:200])
-
-    def _now_hour(self) -> int:
-        return int(self._clock() // 3_600)
+TARGET_BYTES = 128 * 1024 * 1024
+SORT_BYTES = 64 * 1024 * 1024
+"""What is joined is put in the order of markets, so that one market's rows lie together; beyond this it is too much."""
+ORPHANS_S = 600.0
+"""How long the search for files that nobody names may take."""
+Tell = Callable[[int, int, str], None]
+"""How many steps are done, of how many, and what is being done."""
 
 
-def expire(session: Any, table: Table, before_ms: int) -> None:
-    """Remove snapshots from before this time, and the files that only they name; the newest ones stay."""
-    load = session._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable
-    found = load(session._jsparkSession, f"{NAME}.{table.full_name}")
-    found.expireSnapshots().expireOlderThan(before_ms).retainLast(KEEP_SNAPSHOTS).commit()
+def look(session: Any, table: Table) -> Look:
+    """A table as it is now, by Iceberg's own tables about it."""
+    name = f"{NAME}.{table.full_name}"
+    bounds = [_bound(table.time, "lower_bound"), _bound(table.time, "upper_bound")]
+    period = F.col("readable_metrics.period_s.lower_bound") if "period_s" in table.schema.names else F.lit(0)
+    columns = ["file_path", "record_count", "file_size_in_bytes", *bounds, period]
+    found = session.table(f"{name}.files").where("content = 0").select(*columns).collect()
+    files = [File(*row[:3], *(value or 0 for value in row[3:])) for row in found]
+    chain = session.table(f"{name}.snapshots").collect()  # in the order of their commits
+    snapshots = [_snap(number, row) for number, row in enumerate(chain, 1)]
+    newest = load(session, table).currentSnapshot()
+    return Look(table.name, files, snapshots, int(newest.snapshotId()) if newest is not None else 0)
 
 
-def compact(session: Any, table: Table, time_column: str, low_us: int, high_us: int) -> None:
-    """Make one file of those whose rows lie between these times; readers notice nothing."""
-    where = f"{time_column} >= timestamp_micros({low_us}) AND {time_column} < timestamp_micros({high_us})"
-    session.sql(
-        f"CALL {NAME}.system.rewrite_data_files(table => '{table.full_name}', where => '{where}',"
-        " options => map('min-input-files', '2', 'max-concurrent-file-group-rewrites', '1'))"
-    ).collect()
+def compact(session: Any, job: Job) -> None:
+    """Make one file of those that the job names; readers notice nothing."""
+    table = TABLES[job.table]
+    where = f"`{table.time}` >= timestamp_micros({job.low_ms * 1_000})"
+    where += f" AND `{table.time}` < timestamp_micros({job.high_ms * 1_000})"
+    where += f" AND period_s = {job.period_s}" if job.period_s else ""
+    options = {
+        "min-input-files": "2",
+        "min-file-size-bytes": str(SMALL_BYTES),
+        "target-file-size-bytes": str(TARGET_BYTES),
+        "max-file-size-bytes": str(2 * TARGET_BYTES),
+        "max-concurrent-file-group-rewrites": "1",
+        "partial-progress.enabled": "false",
+    }
+    stated = ", ".join(f"'{name}', '{value}'" for name, value in options.items())
+    call = f"CALL {NAME}.system.rewrite_data_files(table => '{table.full_name}', where => '{where}'"
+    if "ticker" in table.schema.names and job.bytes <= SORT_BYTES:
+        call += f", strategy => 'sort', sort_order => 'ticker ASC, {table.time} ASC'"
+    session.sql(f"{call}, options => map({stated}))").collect()
+
+
+def expire(session: Any, table: Table, keep: Keep, now_ms: int) -> int:
+    """Remove the snapshots that nobody needs, and the files that only they name; return how many went."""
+    state = look(session, table)
+    gone = expired(state.snapshots, state.current, keep, now_ms)
+    if gone:
+        removal = load(session, table).expireSnapshots().expireOlderThan(0)
+        for one in gone:
+            removal = removal.expireSnapshotId(one)
+        removal.commit()
+    return len(gone)
+
+
+def announced(session: Any, since_ms: int) -> list[int]:
+    """The snapshots that notifications have named since then, the newest first."""
+    rows = session.table(f"{NAME}.{REQUESTS.full_name}").where(F.unix_millis("finished") >= since_ms)
+    found = rows.where("snapshot_id IS NOT NULL").groupBy("snapshot_id").agg(F.max("finished").alias("at"))
+    return [int(row["snapshot_id"]) for row in found.orderBy(F.desc("at")).collect()]
+
+
+def remove_orphans(settings: Settings) -> int:
+    """Remove files that no snapshot names; return how many. In a process of its own, which needs no JVM."""
+    command = [sys.executable, "-m", "artery.lake.orphans", str(settings.folder)]
+    url = settings.lake.catalog_url
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=ORPHANS_S, input=url)
+    return int(msgspec.json.decode(done.stdout)["files"])
+
+
+def compact_all(session: Any, tables: Iterable[Table], now_ms: int, tell: Tell, join_open: int) -> int:
+    """Do every job that is worth it now; return how many files were joined."""
+    due = [job for table in tables for job in jobs(table, look(session, table).files, now_ms, join_open=join_open)]
+    for number, job in enumerate(due):
+        tell(number, len(due), f"joining {job.files} files of {job.table}")
+        compact(session, job)
+    return sum(job.files for job in due)
+
+
+def load(session: Any, table: Table) -> Any:
+    """Iceberg's own handle of a table, in the JVM."""
+    found = session._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable
+    return found(session._jsparkSession, f"{NAME}.{table.full_name}")
+
+
+def _bound(column: str, which: str) -> Any:
+    return F.unix_millis(F.col(f"readable_metrics.`{column}`.{which}"))
+
+
+def _snap(number: int, row: Any) -> Snap:
+    summary = row["summary"] or {}
+    at_ms = int(row["committed_at"].timestamp() * 1_000)
+    return Snap(row["snapshot_id"], row["parent_id"] or 0, at_ms, number, row["operation"], summary.get(QUERY, ""))
