@@ -23,6 +23,12 @@ def seeds() -> list[int]:
     return [secrets.randbelow(1_000_000) for _ in range(3)] if LONG else [7]
 
 
+def seed(usual: int) -> int:
+    """One seed: that of the environment, a new one in long runs, else the usual one."""
+    given = os.environ.get("ART_FAULT_SEED", "")
+    return int(given) if given else secrets.randbelow(1_000_000) if LONG else usual
+
+
 class Row(msgspec.Struct):
     """What is known of one run at its end."""
 

@@ -1,7 +1,6 @@
 """Many clients come back at once: each goes on behind what it saw, and the past is read once for all of them."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,10 +13,11 @@ from artery.gateway.past import Past
 from artery.gateway.shelf import Shelf
 from artery.model import codec
 from artery.model.events import Trade
+from tests.faults.trial import LONG
 from tests.gateway.made import BTC, trade
 from tests.gateway.running import Running, started, until
 
-CLIENTS = 1_000 if os.environ.get("ART_FAULT_LONG") == "1" else 200
+CLIENTS = 1_000 if LONG else 200
 WITHIN_S = 30.0
 
 
