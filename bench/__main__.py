@@ -1,11 +1,11 @@
-"""`python -m bench [--only bus,gateway,pipeline,start,live,lake]`: measure, show a table, write out/latest.json."""
+"""`python -m bench [--only bus,relay …]`: measure, show a table, write bench/out/latest.json."""
 
 import argparse
 import asyncio
 import signal
 import sys
 
-from bench import bus, gateway, lake, live, pipeline, start
+from bench import bus, gateway, lake, live, pipeline, relay, start
 from bench.rows import Row, keep, show
 
 PARTS = {
@@ -15,6 +15,7 @@ PARTS = {
     "live": live.measure,
     "pipeline": pipeline.measure,
     "lake": lake.measure,
+    "relay": relay.measure,
 }
 
 

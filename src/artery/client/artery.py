@@ -50,9 +50,11 @@ class Artery:
         key: str,
         relay: tuple[str, str] | None = None,
         relay_key: str | Path = "",
+        lake: str | Path = "",
     ) -> None:
         """`relay` is (where requests go, where to subscribe), if not the usual ports of this machine; `relay_key` is
-        the file of the key pair that a relay on other machines asks for."""
+        the file of the key pair that a relay on other machines asks for. `lake` is the data folder of the venue
+        (`data/sim`), where this program can read it: fetched history is then read from there, at its snapshot."""
         urls = [url] if isinstance(url, str) else list(url)
         if not urls:
             raise BadInput("a client needs at least one gateway's address: write http://HOST:PORT")
@@ -62,6 +64,7 @@ class Artery:
         self._headers = {"Authorization": f"Bearer {key}"}
         self._relay = relay
         self._relay_key = relay_key
+        self._lake = lake
         self._http = httpx.AsyncClient(headers=self._headers, timeout=WAIT_S, trust_env=False)
 
     async def __aenter__(self) -> Self:
@@ -122,11 +125,16 @@ class Artery:
     ) -> Any:
         """Candles, oldest first, fetched page by page: an Arrow table, or a DataFrame of pandas or polars.
 
-        With `fetch`, what the lake lacks is brought from the venue before, through the relay.
+        With `fetch`, what the lake lacks is brought from the venue before, through the relay; with the client's `lake`
+        it is then read at the snapshot that the outcome names.
         """
         if fetch:
             async with self._relayed() as relay:
-                await relay.fetch(market, period, since, until, progress=progress)
+                outcome = await relay.fetch(market, period, since, until, progress=progress)
+            if self._lake and outcome.snapshot_id:
+                from artery.client.snapshots import candles_of  # late, because of its driver
+
+                return shaped(await asyncio.to_thread(candles_of, self._lake, outcome), to, time="start")
         query = {"interval": str(Period.parse(period))}
         return shaped(await self._rows(channel(market), query, since, until), to, time="start")
 

@@ -18,7 +18,7 @@ from pyiceberg.table.snapshots import Snapshot
 from sqlalchemy import text
 from sqlalchemy.exc import OperationalError, ProgrammingError
 
-from artery.errors import Unavailable
+from artery.errors import NotFound, Unavailable
 from artery.lake.catalog import open_catalog, translated
 from artery.lake.places import LOG, NAME, POSITIONS, QUERY, catalog_file, on_server
 from artery.lake.tables import NAMESPACE, OHLC, STREAMS, SYMBOLS, TABLES, TIME, TRADES, Table
@@ -52,6 +52,37 @@ class Lake:
         """The newest `limit` candles that start in [start_ms, end_ms), oldest first."""
         wanted = And(EqualTo("ticker", ticker), EqualTo("period_s", period_s))
         return self._newest(OHLC, "start", wanted, start_ms, end_ms, limit)
+
+    def candles_at(
+        self, snapshot_id: int, ticker: str, period_s: int, start_ms: int, end_ms: int, names: Sequence[str]
+    ) -> pa.Table:
+        """These columns of every candle that started in [start_ms, end_ms) when this snapshot was the newest, oldest
+        first."""
+        schema = pa.schema([OHLC.schema.field(name) for name in names])
+        with translated("read"):
+            handle, tasks, row_filter = self._at(snapshot_id, ticker, period_s, start_ms, end_ms)
+            files = [task for _, task in reversed(_newest_first(handle, "start", tasks))]
+            scan = ArrowScan(handle.metadata, handle.io, handle.schema().select(*names), row_filter)
+            found: pa.Table = scan.to_table(files).select(names).cast(schema)
+        starts = found.column("start")
+        in_order = found.num_rows < 2 or pc.all(pc.less_equal(starts[:-1], starts[1:])).as_py()
+        return found if in_order else found.sort_by([("start", "ascending")])
+
+    def candle_files(self, snapshot_id: int, ticker: str, period_s: int, start_ms: int, end_ms: int) -> list[str]:
+        """The files in which these candles are."""
+        with translated("read"):
+            _, tasks, _ = self._at(snapshot_id, ticker, period_s, start_ms, end_ms)
+        return [task.file.file_path.removeprefix("file://") for task in tasks]
+
+    def _at(
+        self, snapshot_id: int, ticker: str, period_s: int, start_ms: int, end_ms: int
+    ) -> tuple[IcebergTable, list[FileScanTask], BooleanExpression]:
+        handle = self._table(OHLC)
+        if handle is None or handle.snapshot_by_id(snapshot_id) is None:
+            raise NotFound(f"the lake has no snapshot {snapshot_id} of its candles any more: ask for the history again")
+        wanted = And(EqualTo("ticker", ticker), EqualTo("period_s", period_s))
+        row_filter = And(wanted, GreaterThanOrEqual("start", _iso(start_ms)), LessThan("start", _iso(end_ms)))
+        return handle, list(handle.scan(row_filter=row_filter, snapshot_id=snapshot_id).plan_files()), row_filter
 
     def trades(self, ticker: str, start_ms: int, end_ms: int, limit: int = ROWS_MAX) -> pa.Table:
         """The newest `limit` trades in [start_ms, end_ms), oldest first."""

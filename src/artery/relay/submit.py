@@ -67,6 +67,7 @@ class Desk:
         self._now_ms = now_ms
         self._owners = owners
         self._realtime = Realtime(settings, store, work, control)
+        self._noting: set[asyncio.Task[None]] = set()
 
     async def submit(self, asked: SubmitHistoricalRequest, user: str = "") -> SubmitResponse:
         """Accepted once it is on the bus; any other outcome has a reason."""
@@ -133,18 +134,17 @@ class Desk:
         return self._owners is None or (bool(user) and await self._owners.may_use(user, topic))
 
     async def _accept(self, request: DataRequest, exchange: str) -> SubmitResponse:
-        old = requests.read_record(await self._store.get(requests.key(request.request_id)))
+        served = await self._work.has_ingestor(exchange)
+        record = Record(requests.text(request), since_ms=self._now_ms())
+        key, value = requests.key(request.request_id), requests.write_record(record)
+        if served and await self._store.put_if_absent(key, value, requests.TTL_S):
+            await self._append(request, exchange, record)
+            return _response(request, SubmitResponse.ACCEPTED)
+        old = requests.read_record(await self._store.get(key))
         if old is not None:
             return await self._again(request, exchange, old)
-        if not await self._work.has_ingestor(exchange):
-            error = f"no ingestor of {exchange} is connected; nothing was kept, ask again later"
-            return _response(request, SubmitResponse.NO_INGESTOR, error)
-        record = Record(requests.text(request), since_ms=self._now_ms())
-        value = requests.write_record(record)
-        if not await self._store.put_if_absent(requests.key(request.request_id), value, requests.TTL_S):
-            return _response(request, SubmitResponse.DUPLICATE)
-        await self._append(request, exchange, record)
-        return _response(request, SubmitResponse.ACCEPTED)
+        error = f"no ingestor of {exchange} is connected; nothing was kept, ask again later"
+        return _response(request, SubmitResponse.NO_INGESTOR, error)
 
     async def _again(self, request: DataRequest, exchange: str, old: Record) -> SubmitResponse:
         if not asking.same(request, old.request):
@@ -159,17 +159,26 @@ class Desk:
         return _response(request, SubmitResponse.DUPLICATE)
 
     async def _append(self, request: DataRequest, exchange: str, record: Record) -> None:
-        """The bus first, then the store's word for it, then the wake-up."""
+        """The bus first, then the wake-up; the store's word for it may come after the answer."""
         key, before = requests.key(request.request_id), requests.write_record(record)
         try:
             await self._bus.append("request", [requests.encode(request, event_ts=self._now_ms())])
         except ArteryError:
             await self._store.compare_and_set(key, before, None)
             raise
-        queued = msgspec.structs.replace(record, state="queued", since_ms=self._now_ms())
-        # An ingestor that was quicker has the last word.
-        await self._store.compare_and_set(key, before, requests.write_record(queued), requests.TTL_S)
         self._work.wake(exchange, request)
+        noting = asyncio.create_task(self._note(key, before, record))
+        self._noting.add(noting)
+        noting.add_done_callback(self._noting.discard)
+
+    async def _note(self, key: str, before: bytes, record: Record) -> None:
+        """Say that it is queued; an ingestor that was quicker has the last word. Where this fails, whoever asks again
+        has it appended again, which harms nobody."""
+        queued = msgspec.structs.replace(record, state="queued", since_ms=self._now_ms())
+        try:
+            await self._store.compare_and_set(key, before, requests.write_record(queued), requests.TTL_S)
+        except ArteryError as error:
+            _log.warning("the store cannot be told of a request", reason=str(error))
 
 
 def _response(request: DataRequest, status: "SubmitResponse.Status", error: str = "") -> SubmitResponse:
