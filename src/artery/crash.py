@@ -17,6 +17,7 @@ POINTS = {
     "pipeline.saved": "the book is saved, and Spark does not know yet that its batch is done",
     "pipeline.stored": "a table of a batch is in the lake, and the next is not",
     "pipeline.corrected": "a candle is corrected in the lake, and neither on the bus nor its late trades in the lake",
+    "pipeline.finishing": "a request's candles are in the lake, and its outcome is put down and not committed",
     "pipeline.outcomes": "outcomes of requests are in the lake, and not announced",
     "pipeline.symbols": "markets' metadata is in the lake, and nobody is told",
     "pipeline.committed": "a batch is in the lake, and neither acked nor in Spark's checkpoint",

@@ -86,6 +86,7 @@ class Sim:
     seed: int = _setting(7, "the same seed gives the same market")
     trades_per_s: float = _setting(30.0, "trades a second over all markets")
     books_per_s: float = _setting(2.0, "whole order books a second and market")
+    candles_kept: int = _setting(5_000, "candles of each interval that can still be asked for; 0: all since 1970")
 
 
 @dataclass(frozen=True, slots=True)

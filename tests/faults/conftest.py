@@ -12,7 +12,7 @@ from tests.faults.processes import Stage
 from tests.faults.processes import stage as staged
 from tests.faults.trial import LONG, ROWS, Trial, seeds, table
 
-collect_ignore = [] if LONG else ["test_pipeline_disk.py"]
+collect_ignore = [] if LONG else ["test_pipeline_disk.py", "test_relay_outcomes.py"]
 
 _SEEDS = seeds()
 _bases = itertools.count(1)

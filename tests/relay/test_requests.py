@@ -202,7 +202,7 @@ async def test_a_cancelled_request_is_told_to_every_ingestor(house: House) -> No
     await house.ingestor()
     told = house.peer(zmq.SUB, house.where.control)
     told.socket.setsockopt(zmq.SUBSCRIBE, b"")
-    assert (await told.hear())[1].action == IngestorControl.HEARTBEAT
+    await told.hear()  # a sign of life, or what is wanted
     client = house.client()
     await client.ask(asked())
     await client.ask(IngestorControl(action=IngestorControl.CANCEL, request_id="r1"))
@@ -215,5 +215,5 @@ async def _next_order(told: Peer) -> IngestorControl:
     while True:
         _, order = await told.hear()
         assert isinstance(order, IngestorControl)
-        if order.action != IngestorControl.HEARTBEAT:
+        if order.action == IngestorControl.CANCEL:
             return order

@@ -19,6 +19,9 @@ SLOW = ("book", "candle", "feed")
 
 FEED_MAX = 10_000
 HISTORY_MAX = 40
+"""Pages of history in a batch of candles, which others wait for."""
+HISTORY_STORED_MAX = 200
+"""Pages of history in a batch for the lake, where each commit costs more than its rows."""
 _PAGE = 5_000
 _LOOK = 10_000
 
@@ -41,7 +44,7 @@ def plan_fast(reader: BusReader, start: Offsets, trades_max: int) -> Offsets:
 
 def plan_store(reader: BusReader, start: Offsets, trades_max: int, due: Collection[str]) -> Offsets:
     """The end of the next batch for the lake: streams that are not due stay where they are, history never waits."""
-    limits = {"trade": trades_max, "history": HISTORY_MAX}
+    limits = {"trade": trades_max, "history": HISTORY_STORED_MAX}
     return {
         stream: capped(reader, stream, start[stream], reader.head(stream), limits.get(stream, trades_max // 2))
         if stream in due or stream == "history"

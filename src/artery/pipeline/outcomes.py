@@ -51,7 +51,8 @@ class Outcomes:
         value = msgspec.json.encode([requests.text(outcome) for outcome in made])
         self._calls(lambda: self._store.put(KEY, value), "putting outcomes down")
         frame = session.createDataFrame(table_of(made, {page.request_id: page.page + 1 for page in pages}))
-        merges.insert_outcomes(frame)
+        crash.point("pipeline.finishing")
+        merges.insert_outcomes(frame, [page.request_id for page in pages])
 
     def announce(self) -> None:
         """Say what was put down and committed; this may be done again at any time."""

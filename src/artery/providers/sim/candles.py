@@ -9,7 +9,6 @@ from artery.providers.sim.market import SimMarket
 from artery.providers.sim.minutes import DAY_MINUTES, MINUTE_MS, Ints, Minutes
 from artery.providers.sim.prints import Prints
 
-ROWS_MAX = 5_000
 HISTORY_DAYS = 60
 
 _MONTH = "1M"
@@ -40,13 +39,14 @@ class Candles(NamedTuple):
 
 
 def candles(market: SimMarket, listing: Listing, interval: str, start_ms: int, end_ms: int, now_ms: int) -> Candles:
-    """Those that start in [start_ms, end_ms], of the newest 5,000 that the venue still has; the last may be open."""
+    """Those that start in [start_ms, end_ms], of the newest that the venue still has; the last may be open."""
     now = now_ms // MINUTE_MS
     newest = int(_groups(interval, np.array([now]))[0])
-    horizon = int(_groups(interval, np.array([now - HISTORY_DAYS * DAY_MINUTES]))[0])
+    kept = int(_groups(interval, np.array([now - HISTORY_DAYS * DAY_MINUTES]))[0])
+    horizon = max(kept, newest - market.candles_kept + 1) if market.candles_kept else 0
     first_asked = int(_groups(interval, np.array([max(start_ms - 1, 0) // MINUTE_MS]))[0])
     last_asked = int(_groups(interval, np.array([min(max(end_ms // MINUTE_MS, 0), now)]))[0])
-    first = max(horizon, newest - ROWS_MAX + 1, first_asked)
+    first = max(horizon, first_asked)
     last = min(newest, last_asked)
     if last < first:
         return Candles(np.empty(0, np.int64), np.empty(0, np.int64), Minutes(*[np.empty(0, np.int64)] * 6))

@@ -24,11 +24,13 @@ LOOK_BACK_MINUTES = 2 * DAY_MINUTES
 class SimMarket:
     """All markets of one seed and rate; what it computed lately is kept."""
 
-    def __init__(self, seed: int = 7, trades_per_s: float = 30.0) -> None:
+    def __init__(self, seed: int = 7, trades_per_s: float = 30.0, candles_kept: int = 5_000) -> None:
+        """`candles_kept` is how many candles of each interval can still be asked for; 0 means all of them."""
         if not 0 < trades_per_s <= RATE_MAX:
             raise BadSetting(f"ART_SIM_TRADES_PER_S must be above 0 and at most {RATE_MAX:.0f}, not {trades_per_s}")
         self.seed = seed
         self.trades_per_s = trades_per_s
+        self.candles_kept = candles_kept
         self.delisted = ""  # what its metadata says of this market
         self._day = lru_cache(maxsize=DAYS_KEPT)(self._make_day)
         minutes_kept = PRINTS_KEPT * len(LISTINGS) / (60 * trades_per_s)

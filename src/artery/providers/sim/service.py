@@ -11,7 +11,7 @@ from artery.settings import Settings
 
 async def run_sim(settings: Settings, *, ready: Callable[[int], None]) -> None:
     """Serve until cancelled; `ready` is told the port once clients can connect."""
-    market = SimMarket(settings.sim.seed, settings.sim.trades_per_s)
+    market = SimMarket(settings.sim.seed, settings.sim.trades_per_s, candles_kept=settings.sim.candles_kept)
     server = SimServer(market, pace=Pace(book_ms=max(20, round(1_000 / max(settings.sim.books_per_s, 0.001)))))
     try:
         port = await server.start(settings.sim.port)
