@@ -83,7 +83,7 @@ def test_streams_wait_for_their_turn_but_a_venues_history_does_not() -> None:
 
 
 def test_history_comes_first_but_does_not_hold_the_others_up_for_long() -> None:
-    pages = numbered(300)
+    pages = numbered(1_500)
     reader = ListReader({"trade": numbered(5), "history": pages})
     source = RowsReader(Options("", "", STORE))
     at, taken = dict(STORE), []
@@ -91,7 +91,7 @@ def test_history_comes_first_but_does_not_hold_the_others_up_for_long() -> None:
         end = source._plan(reader, at)
         taken.append((end["trade"], end["history"]))
         at = end
-    assert taken == [("0", "40"), ("0", "80"), ("0", "120"), ("5", "160"), ("5", "200")]
+    assert taken == [("0", "200"), ("0", "400"), ("0", "600"), ("5", "800"), ("5", "1000")]
 
 
 def test_trades_have_their_turn_every_few_seconds_and_the_others_with_every_third() -> None:
