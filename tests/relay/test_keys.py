@@ -1,6 +1,7 @@
 """A relay with keys: who comes in, at which door, and what they can read."""
 
 import asyncio
+import random
 import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -29,7 +30,7 @@ from artery.wire.artery_pb2 import (
 from artery.wire.sockets import check_public
 from tests.relay.conftest import Peer, soon, until
 from tests.relay.guests import Guarded, guarded
-from tests.relay.test_fuzz import refused
+from tests.relay.test_fuzz import SEED, frames, refused
 from tests.relay.test_requests import asked
 
 TICK = Tick(ticker="SIM:BTC", price="1", size="2", side="B", epoch=1, seq=1)
@@ -186,6 +187,26 @@ async def test_a_revoked_key_is_cut_and_others_come_back_by_themselves(house: Gu
     while await bob.socket.poll(0):
         assert (await bob.hear())[1] != TICK
     await nothing_for(bob)
+
+
+async def test_someone_with_a_key_who_sends_anything_harms_no_one(house: Guarded) -> None:
+    chance, before = random.Random(SEED), refused("clients")
+    alice, processor = house.subscriber("alice"), house.processor()
+    await alice.subscribe("SIM:BTC|tick|")
+    await alice.subscribe("RESPONSE:c1|")
+    hostile = house.peer(zmq.XSUB, house.where.clients, house.file("bob"))
+    for _ in range(500):
+        await hostile.send(*frames(chance))
+        await hostile.send(bytes([chance.randrange(3)]) + chance.randbytes(chance.randrange(700)))
+        await hostile.send(bytes([chance.randrange(2)]) + chance.choice((b"RESPONSE:", b"RESPONSE:c1|", b"", b"HIST")))
+    await wanted(processor, "SIM:BTC|tick|")
+    for topic, said in (("SIM:BTC|tick|", TICK), ("RESPONSE:c1|", OUTCOME)):
+        await processor.send(*messages.publish(topic, said))
+        while await alice.hear() != (topic, said):
+            continue
+    while await hostile.socket.poll(50):
+        assert not (await hostile.receive())[0].startswith(b"RESPONSE:c1|")
+    assert refused("clients") > before
 
 
 async def test_a_new_key_is_let_in_while_the_relay_runs(house: Guarded) -> None:
