@@ -1,11 +1,14 @@
 """Which Java is taken, and what is said when there is none."""
 
+import os
+import socket
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from artery.errors import CannotStart
-from artery.pipeline import java
+from artery.pipeline import java, session
 from artery.pipeline.session import classpath, configuration, jvm_options
 from artery.settings import Settings
 
@@ -62,3 +65,13 @@ def test_what_suits_a_small_machine_is_not_asked_of_a_cluster() -> None:
     assert configuration(here)["spark.sql.codegen.wholeStage"] == "false"
     assert "spark.sql.codegen.wholeStage" not in configuration(there)
     assert "-Xmx4096m" in jvm_options(there)
+
+
+def test_a_driver_removes_the_scratch_of_dead_drivers_of_this_machine_and_no_other(tmp_path: Path) -> None:
+    host, dead = socket.gethostname(), subprocess.Popen(["true"])
+    dead.wait()
+    gone, kept = [f"{host}-{dead.pid}", f"{host}-{os.getpid()}"], [f"{host}-{os.getppid()}", "elsewhere-1"]
+    for name in (*gone, *kept):
+        (tmp_path / name).mkdir()
+    session._sweep(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)

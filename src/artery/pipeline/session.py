@@ -77,7 +77,7 @@ def configuration(settings: Settings) -> dict[str, str]:
 def _cluster(settings: Settings) -> dict[str, str]:
     """What executors on other machines need: the same packages and jars at the same paths as the driver's."""
     jars = ":".join(str(jar) for jar in further_jars(settings))
-    options = "-Xss16m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+    options = "-Xss16m -XX:+UseSerialGC"
     options += f" -Dlog4j2.configurationFile=file://{_HERE / 'log4j2-executor.properties'}"
     return {
         "spark.executor.memory": f"{settings.pipeline.executor_mb}m",
