@@ -32,46 +32,42 @@ def configuration(settings: Settings) -> dict[str, str]:
     """Every Spark setting that differs from Spark's own default, but for the catalog's address."""
     folder = settings.folder
     catalog = f"spark.sql.catalog.{NAME}"
-    return (
-        _SMALL
-        | ({} if is_local(settings) else _cluster(settings))
-        | {
-            "spark.app.name": "artery",
-            "spark.master": settings.pipeline.master,
-            "spark.driver.host": "127.0.0.1" if is_local(settings) else settings.pipeline.host,
-            "spark.driver.bindAddress": "127.0.0.1" if is_local(settings) else settings.pipeline.host,
-            "spark.local.dir": str(local_folder(settings)),
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-            "spark.ui.retainedJobs": "20",
-            "spark.ui.retainedStages": "20",
-            "spark.ui.retainedTasks": "100",
-            "spark.sql.ui.retainedExecutions": "5",
-            "spark.sql.ui.explainMode": "simple",
-            "spark.scheduler.mode": "FAIR",
-            "spark.scheduler.allocation.file": f"file://{_HERE / 'pools.xml'}",
-            "spark.sql.session.timeZone": "UTC",
-            "spark.sql.warehouse.dir": str(folder / "run" / "warehouse"),
-            "spark.sql.catalogImplementation": "in-memory",
-            "spark.sql.shuffle.partitions": "1",
-            "spark.sql.adaptive.enabled": "false",
-            "spark.sql.execution.arrow.pyspark.enabled": "true",
-            "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
-            "spark.sql.streaming.minBatchesToRetain": "10",
-            "spark.sql.streaming.numRecentProgressUpdates": "3",
-            "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-            "spark.python.daemon.module": "artery.pipeline.daemon",
-            "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-            "spark.sql.iceberg.check-nullability": "false",
-            catalog: "org.apache.iceberg.spark.SparkCatalog",
-            f"{catalog}.type": "jdbc",
-            f"{catalog}.jdbc.schema-version": "V1",
-            f"{catalog}.warehouse": warehouse(folder),
-            f"{catalog}.cache-enabled": "false",
-            # Spark refuses a heap below 450 MB unless it is told to keep less of it for itself.
-            "spark.testing.reservedMemory": str(_PYTHON_RESERVED_MB * 1024 * 1024),
-        }
-    )
+    return (_SMALL if is_local(settings) else _cluster(settings)) | {
+        "spark.app.name": "artery",
+        "spark.master": settings.pipeline.master,
+        "spark.driver.host": "127.0.0.1" if is_local(settings) else settings.pipeline.host,
+        "spark.driver.bindAddress": "127.0.0.1" if is_local(settings) else settings.pipeline.host,
+        "spark.local.dir": str(local_folder(settings)),
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.ui.retainedJobs": "20",
+        "spark.ui.retainedStages": "20",
+        "spark.ui.retainedTasks": "100",
+        "spark.sql.ui.retainedExecutions": "5",
+        "spark.sql.ui.explainMode": "simple",
+        "spark.scheduler.mode": "FAIR",
+        "spark.scheduler.allocation.file": f"file://{_HERE / 'pools.xml'}",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(folder / "run" / "warehouse"),
+        "spark.sql.catalogImplementation": "in-memory",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
+        "spark.sql.streaming.minBatchesToRetain": "10",
+        "spark.sql.streaming.numRecentProgressUpdates": "3",
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+        "spark.python.daemon.module": "artery.pipeline.daemon",
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.iceberg.check-nullability": "false",
+        catalog: "org.apache.iceberg.spark.SparkCatalog",
+        f"{catalog}.type": "jdbc",
+        f"{catalog}.jdbc.schema-version": "V1",
+        f"{catalog}.warehouse": warehouse(folder),
+        f"{catalog}.cache-enabled": "false",
+        # Spark refuses a heap below 450 MB unless it is told to keep less of it for itself.
+        "spark.testing.reservedMemory": str(_PYTHON_RESERVED_MB * 1024 * 1024),
+    }
 
 
 def _cluster(settings: Settings) -> dict[str, str]:
