@@ -1,7 +1,5 @@
 """A pipeline whose disk is full; in long runs only, because each start of Spark takes its time."""
 
-from pathlib import Path
-
 import msgspec
 
 from artery.bus.base import place
@@ -12,18 +10,7 @@ from tests.faults.processes import Stage
 from tests.faults.test_pipeline import START_S, a_log, judged, pipeline, stored_up_to
 from tests.faults.trial import Trial
 from tests.faults.venue import Scene, reaches, scene
-
-
-def fill_up(folder: Path) -> Path:
-    """A file that takes all that is left of the disk."""
-    path = folder / "ballast"
-    with path.open("wb") as ballast:
-        try:
-            while True:
-                ballast.write(b"x" * 4_096)
-                ballast.flush()
-        except OSError:
-            return path
+from tests.pipeline.test_full_lake import fill_up
 
 
 async def complains(one: Scene) -> bool:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from artery.errors import BadInput
 from artery.model.channels import Channel
-from artery.model.periods import DERIVED, Period
+from artery.model.periods import DERIVED, Period, parse_periods
 from artery.model.series import Position
 from artery.model.tickers import parse_ticker, ticker
 from tests.model import strategies
@@ -87,3 +87,9 @@ def test_a_position_survives_its_text(epoch: int, seq: int, event_ts: int) -> No
 def test_what_is_not_a_position_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
         Position.parse(text)
+
+
+def test_several_periods_are_each_there_once_the_shortest_first_and_none_is_refused() -> None:
+    assert [str(period) for period in parse_periods(["2h", "5s", "60s", "1m"])] == ["5s", "1m", "2h"]
+    with pytest.raises(BadInput, match="at least one period"):
+        parse_periods([])

@@ -143,3 +143,10 @@ def test_bars_are_the_fold_of_the_trades_exactly(drawn: list[tuple[int, Decimal,
     }
     wanted = fold.bars(trades, Period(1))
     assert found == {key: [getattr(bar, name) for name in "ohlcvn"] for key, bar in wanted.items()}
+
+
+def test_a_bar_is_as_long_as_every_period_can_be_made_of() -> None:
+    rows = trade_bars(entries(trade(1, BASE), trade(2, BASE + 59_999), trade(3, BASE + 60_000)), 60).to_pylist()
+    assert [(row["start_ms"], row["n"]) for row in rows if row["kind"] == bars.BAR] == [(BASE, 2), (BASE + 60_000, 1)]
+    reached = batch_of(bars.pa.Table.from_pylist([rows[-1]], schema=bars.SCHEMA))[0].reach
+    assert reached == {("sim", "BTC"): ((1, 1), (1, 3))}

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from artery.model import fold
 from artery.model.events import Candle, Trade
-from artery.model.periods import Period
+from artery.model.periods import DERIVED, Period
 from artery.pipeline.candles import Batch, CandleBook, Partial, State
 from artery.pipeline.minutes import Span
 
@@ -327,3 +327,25 @@ def test_positions_of_a_series_follow_each_other(
         series = (candle.coin, str(candle.period), candle.epoch)
         assert candle.seq == last.get(series, 0) + 1
         last[series] = candle.seq
+
+
+def test_the_book_of_a_second_day_is_no_larger_than_that_of_the_first() -> None:
+    book, sizes = CandleBook(1), []
+    for minute_of in range(2 * 1_440):
+        ts = BASE - BASE % 86_400_000 + minute_of * MINUTE
+        bar = fold.bar(trade(minute_of + 1, ts))
+        parts = [Partial(("sim", "BTC", period.seconds, period.start(ts)), bar, "1") for period in DERIVED]
+        book.apply(Batch(parts, {"sim": ts + 59_000}), ts)
+        if minute_of % 1_440 == 1_439:
+            sizes.append((len(book), len(msgspec.msgpack.encode(book.state()))))
+    assert sizes[1][0] <= sizes[0][0] + 1  # the day before is still held
+    assert sizes[1][1] < sizes[0][1] * 1.1
+
+
+def test_without_minute_candles_only_minutes_that_nobody_watched_at_all_are_filled_in() -> None:
+    book = CandleBook(1, periods=[Period(90), Period(300)])
+    theirs = [minute(BASE, "7"), minute(BASE + MINUTE, "9")]
+    shown = book.apply(Batch(clocks={"sim": BASE}, venue=theirs, unwatched=[UNWATCHED]), BASE)
+    assert [(c.period.seconds, c.start_ts, c.o, c.c) for c in shown if c.period.seconds > 60] == [
+        (300, BASE, Decimal(7), Decimal(7))
+    ]

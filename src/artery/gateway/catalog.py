@@ -11,7 +11,7 @@ from artery.model import symbols
 from artery.model.channels import ALL_MIDS, Channel
 from artery.model.decimals import canonical
 from artery.model.events import EXTERNAL
-from artery.model.periods import DERIVED
+from artery.model.periods import parse_periods
 from artery.model.symbols import Symbol
 from artery.model.tickers import ticker
 from artery.settings import Settings
@@ -41,6 +41,7 @@ class Catalog:
     def __init__(self, settings: Settings, store: Store, hub: Hub) -> None:
         self.demand = Demand(settings)
         self._provider = settings.ingest.provider
+        self._periods = [str(period) for period in parse_periods(settings.pipeline.periods)]
         self._store = store
         self._hub = hub
         self._markets = {
@@ -105,7 +106,10 @@ class Catalog:
     async def provider_rows(self) -> list[dict[str, Any]]:
         """The rows of `/v1/providers`."""
         states = dict(await self._store.scan(FEEDS))
-        return [_provider(name, states.get(FEEDS + name)) for name in dict.fromkeys(name for name, _ in self._markets)]
+        return [
+            _provider(name, states.get(FEEDS + name), self._periods)
+            for name in dict.fromkeys(name for name, _ in self._markets)
+        ]
 
     def _row(self, market: Market) -> dict[str, Any]:
         channel = str(Channel(market.provider, market.coin))
@@ -161,12 +165,12 @@ def _decoded(raw: bytes | None) -> dict[str, Any]:
         return {}
 
 
-def _provider(name: str, raw: bytes | None) -> dict[str, Any]:
+def _provider(name: str, raw: bytes | None, periods: Sequence[str]) -> dict[str, Any]:
     foreign = name == EXTERNAL
     return {
         "provider": name,
         "exchange": ticker(name, "").rstrip(":"),
         "simulated": name == "sim",
         "state": str(_decoded(raw).get("state", "off")),
-        "capabilities": {"trades": not foreign, "books": not foreign, "candles": [str(period) for period in DERIVED]},
+        "capabilities": {"trades": not foreign, "books": not foreign, "candles": list(periods)},
     }

@@ -17,7 +17,7 @@ from artery.ingest.spans import Stretches
 from artery.ingest.takeover import back
 from artery.ingest.writer import Appender
 from artery.model.events import Candle
-from artery.model.periods import DERIVED
+from artery.model.periods import parse_periods
 from artery.telemetry import logger
 from artery.wire import history as wire
 
@@ -41,7 +41,8 @@ class Errands:
         self._parts = parts
         self._appender = appender
         self._coins = tuple(coins)
-        self._periods = [period for period in DERIVED if period in parts.venue.periods()]
+        made = parse_periods(parts.settings.pipeline.periods)
+        self._periods = [period for period in made if period in parts.venue.periods()]
         self._planner = Planner(self._coins, self._periods, parts.grace_ms + SETTLE_MS)
         self._planner.follow(self._coins, left)
         self._room = asyncio.Semaphore(AT_ONCE)

@@ -1,5 +1,6 @@
 """A client's request for live data (0x01, REALTIME_TICKS): demand that is held for it while it is asked for again."""
 
+from collections.abc import Iterable
 from urllib.parse import quote
 
 import msgspec
@@ -75,12 +76,12 @@ class Realtime:
             raise BadInput(f"{most} requests for live data are held already: cancel one, or raise ART_RELAY_DEMAND_MAX")
 
 
-def check(asked: DataRequest) -> DataRequest:
-    """The request, if it can be served."""
+def check(asked: DataRequest, periods: Iterable[Period] = DERIVED) -> DataRequest:
+    """The request, if it can be served where candles of these periods are made."""
     check_id(asked.request_id, "request_id")
     if asked.client_id:
         check_id(asked.client_id, "client_id")
-    known = [period.seconds for period in DERIVED]
+    known = [period.seconds for period in periods]
     for period_s in asked.realtime.ohlc_period_s:
         if period_s not in known:
             raise BadInput(f"there are no live candles of {period_s} s: ask for some of {known}")

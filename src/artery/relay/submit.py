@@ -8,6 +8,7 @@ import msgspec
 
 from artery.bus.base import Bus
 from artery.errors import ArteryError, BadInput
+from artery.model.periods import parse_periods
 from artery.relay import asking, realtime
 from artery.relay.markets import check_ticker
 from artery.relay.owners import Owners
@@ -82,7 +83,11 @@ class Desk:
     async def follow(self, asked: DataRequest, user: str = "") -> SubmitResponse:
         """Accepted once the market is wanted in the store, where every leader of its feed looks."""
         try:
-            exchange = await check_ticker(self._settings, self._store, realtime.check(asked).ticker)
+            exchange = await check_ticker(
+                self._settings,
+                self._store,
+                realtime.check(asked, parse_periods(self._settings.pipeline.periods)).ticker,
+            )
             await self._check_owner(asked, user)
             return await self._realtime.follow(asked, exchange)
         except BadInput as error:
