@@ -62,9 +62,17 @@ def test_whatever_an_entry_holds_it_is_taken_as_the_codec_takes_it(changes: list
 
 
 def test_a_page_without_anything_odd_is_decoded_together() -> None:
-    plain = [line for _, line in entries(trade(1, BASE), trade(2, BASE, sz="12.5"))]
+    plain = entries(trade(1, BASE), trade(2, BASE, sz="12.5"))
     assert columns._plain(plain, 0) is not None
-    assert columns._plain([*plain, b'{"t": "TRADE"}'], 0) is None
+    assert columns._plain([*plain, ("3", b'{"t": "TRADE"}')], 0) is None
+
+
+def test_many_pages_keep_their_order_and_only_the_odd_one_is_decoded_one_by_one() -> None:
+    raws = entries(*[trade(seq, BASE + seq) for seq in range(1, 12_001)])
+    raws[7_000] = raw(7_001, codec.encode(trade(7_001, BASE + 7_001)) | {"px": "NaN"})
+    good, bad = together(raws)
+    assert [one.seq for one in good] == [seq for seq in range(1, 12_001) if seq != 7_001]
+    assert bad == ["7001"]
 
 
 def test_a_line_that_is_no_object_is_bad_and_the_rest_is_kept() -> None:

@@ -4,8 +4,9 @@ Nearly all of them are trades as we write them, and are decoded together, about 
 in which a single one differs in any way is decoded strictly, entry by entry: the result is the same.
 """
 
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate, islice
 from typing import Any
 
 import msgspec
@@ -40,6 +41,7 @@ SCHEMA = pa.schema(_TYPES)
 """A trade's fields; `at` is its place in the batch, counted from 0."""
 
 _PAGE = 5_000
+_THREADS = 2
 _BLOCK_BYTES = 16 * 1024 * 1024
 _WHOLE, _MS, _DECIMAL = r"^[0-9]{1,18}$", r"^[0-9]{1,13}$", r"^[0-9]{1,12}(\.[0-9]{1,18})?$"
 _SHAPES = {"epoch": _WHOLE, "seq": _WHOLE, "ts": _MS, "eventTs": _MS, "px": _DECIMAL, "sz": _DECIMAL}
@@ -59,16 +61,27 @@ class Trades(msgspec.Struct, frozen=True):
 
 def trades_of(entries: Iterable[Raw]) -> Trades:
     """Every trade in these entries of `trade`."""
-    positions: list[str] = []
     bad: list[tuple[Raw, BadEvent]] = []
-    tables = [SCHEMA.empty_table()]
+    pages = list(_pages(entries))
+    firsts = [0, *accumulate(len(page) for page in pages)][:-1]
+    found = zip(pages, firsts, _together(pages, firsts), strict=True)
+    tables = [_strict(page, first, bad) if plain is None else plain for page, first, plain in found]
+    positions = [position for page in pages for position, _ in page]
+    return Trades(pa.concat_tables([SCHEMA.empty_table(), *tables]).combine_chunks(), positions, bad)
+
+
+def _pages(entries: Iterable[Raw]) -> Iterator[list[Raw]]:
     left = iter(entries)
     while page := list(islice(left, _PAGE)):
-        first = len(positions)
-        found = _plain([line for _, line in page], first)
-        tables.append(_strict(page, first, bad) if found is None else found)
-        positions += [position for position, _ in page]
-    return Trades(pa.concat_tables(tables).combine_chunks(), positions, bad)
+        yield page
+
+
+def _together(pages: Sequence[Sequence[Raw]], firsts: Sequence[int]) -> list[pa.Table | None]:
+    """Each page as a whole; several at a time where there are several, as in a catch-up: Arrow works without Python."""
+    if len(pages) < 2:
+        return [_plain(page, first) for page, first in zip(pages, firsts, strict=True)]
+    with ThreadPoolExecutor(_THREADS) as threads:
+        return list(threads.map(_plain, pages, firsts))
 
 
 def once(trades: pa.Table, name: Sequence[str]) -> pa.Table:
@@ -77,13 +90,13 @@ def once(trades: pa.Table, name: Sequence[str]) -> pa.Table:
     return trades if len(firsts) == trades.num_rows else trades.filter(pc.is_in(trades["at"], firsts.combine_chunks()))
 
 
-def _plain(lines: Sequence[bytes], first: int) -> pa.Table | None:
+def _plain(entries: Sequence[Raw], first: int) -> pa.Table | None:
     """These entries, if every one is a trade exactly as we write it."""
     try:
-        page: Any = pa.BufferReader(b"\n".join(lines))
+        page: Any = pa.BufferReader(b"\n".join([line for _, line in entries]))
         text = arrow_json.read_json(page, read_options=_READ, parse_options=_PARSE)
         text.validate(full=True)
-        if text.num_rows != len(lines) or not _as_written(text):
+        if text.num_rows != len(entries) or not _as_written(text):
             return None
         found = _typed(text, first)
     except (pa.ArrowInvalid, BadInput, UnicodeDecodeError):
