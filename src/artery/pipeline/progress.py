@@ -19,20 +19,18 @@ class Progress(msgspec.Struct):
     positions: Offsets = {}
     rows: int = 0
     phases: dict[str, int] = {}
+    so_far: dict[str, int] = {}
+    """The phases of the batch that is under way."""
     error: str = ""
     """Why the batch that is under way does not get on."""
 
     @contextmanager
     def batch_of(self, number: int) -> Iterator[None]:
-        """A batch is under way; what it took is known if it is done."""
-        began, before = time.monotonic(), self.phases
-        self.phases = {}
-        try:
-            yield
-        except BaseException:
-            self.phases = before
-            raise
-        self.batch, self.finished = number, time.monotonic()
+        """A batch is under way; what it took is known once it is done."""
+        began = time.monotonic()
+        self.so_far = {}
+        yield
+        self.batch, self.finished, self.phases = number, time.monotonic(), self.so_far
         self.batch_ms = int((self.finished - began) * 1_000)
 
     @contextmanager
@@ -40,4 +38,4 @@ class Progress(msgspec.Struct):
         """A part of the batch is under way."""
         began = time.monotonic()
         yield
-        self.phases[name] = self.phases.get(name, 0) + int((time.monotonic() - began) * 1_000)
+        self.so_far[name] = self.so_far.get(name, 0) + int((time.monotonic() - began) * 1_000)
