@@ -27,6 +27,10 @@ class Calls:
         """No call waits any longer."""
         self._stopped.set()
 
+    @property
+    def stopped(self) -> bool:
+        return self._stopped.is_set()
+
     def pause(self, wait_s: float) -> None:
         """Wait a while; `Unavailable` if the pipeline stops meanwhile."""
         if self._stopped.wait(wait_s):
@@ -42,7 +46,7 @@ class Calls:
                 error: ArteryError = Unavailable(f"{doing} took longer than {WAIT_S:.0f} s")
             except ArteryError as failed:
                 error = failed
-            if not error.temporary or time.monotonic() > deadline:
+            if not error.temporary or self.stopped or time.monotonic() > deadline:
                 raise error
             if tries == 0:
                 _log.warning(f"{doing} failed, trying again", error=str(error))
@@ -51,7 +55,7 @@ class Calls:
             tries += 1
 
     def _once(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        if self._stopped.is_set():
+        if self.stopped:
             raise Unavailable("the pipeline is stopping")
         future = asyncio.run_coroutine_threadsafe(make(), self._loop)
         try:

@@ -128,7 +128,7 @@ class StoreQuery:
                 self._store(batch, batch_id)
         except (ArteryError, Py4JError, PySparkException) as error:
             self._positions = before
-            if last or (isinstance(error, ArteryError) and not error.temporary):
+            if last or self._calls.stopped or (isinstance(error, ArteryError) and not error.temporary):
                 raise
             if not self.progress.error:
                 _log.warning("the lake could not be written, trying again", error=reason(error))
