@@ -14,7 +14,7 @@ from artery.model.periods import Period
 from artery.pipeline.offsets import STORE, Offsets, span
 from artery.pipeline.rows import Rows
 from artery.pipeline.source import READER
-from artery.pipeline.storage import GROUPS, StoreQuery
+from artery.pipeline.storage import GROUPS, StoreQuery, reason
 from artery.wire import history
 from tests.pipeline.conftest import House, Log
 from tests.pipeline.test_bars import BASE, trade
@@ -240,3 +240,12 @@ def test_marks_become_gaps(spark: House, log: Log) -> None:
 def book(coin: str, ts: int) -> Book:
     levels = ((Decimal(10), Decimal(1)), (Decimal(9), Decimal(2)))
     return Book(provider="sim", event_ts=ts, epoch=1, seq=1, coin=coin, ts=ts, bids=levels, asks=levels[::-1])
+
+
+def test_an_error_of_spark_is_said_in_the_words_of_its_last_cause() -> None:
+    java = "An error occurred while calling o14.merge.\n: org.SparkException: Job aborted\n\tat x\n"
+    assert reason(Exception(java)) == "org.SparkException: Job aborted"
+    assert reason(Exception(java + "Caused by: java.io.IOException: No space left\n\tat y")) == (
+        "java.io.IOException: No space left"
+    )
+    assert reason(Exception()) == "Exception"

@@ -299,10 +299,11 @@ def look(batch: DataFrame) -> Found:
 
 
 def reason(error: Exception) -> str:
-    """What went wrong in Spark, in one line: of a chain of causes the last."""
+    """What went wrong in Spark, in one line: of a chain of causes the last, or what Java said first."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by:").strip() for line in lines if line.startswith("Caused by:")]
-    return (causes or lines or [type(error).__name__])[-1 if causes else 0][:300]
+    said = [line.removeprefix(":").strip() for line in lines if not line.startswith("An error occurred while calling")]
+    return (causes[-1:] or said or [type(error).__name__])[0][:300]
 
 
 def _fields(line: str) -> dict[str, str]:
