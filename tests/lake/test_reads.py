@@ -8,7 +8,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from artery.errors import BadSetting, CannotStart, Unavailable
+from artery.errors import BadSetting, CannotStart, NotFound, Unavailable
 from artery.lake.catalog import ensure_tables, open_catalog
 from artery.lake.places import BATCH, POSITIONS, QUERY, catalog_file, jdbc_of, sql_of
 from artery.lake.prepare import prepare
@@ -194,3 +194,23 @@ def test_a_position_is_still_named_when_all_between_it_and_the_newest_commit_has
     table.maintenance.expire_snapshots().by_id(between).commit()
     catalog.engine.dispose()
     assert Lake(folder).positions()["trade"] == "90"
+
+
+def test_candles_are_read_as_they_were_at_a_snapshot(folder: Path) -> None:
+    append(folder, OHLC, [candle("SIM:BTC", NOON + 2 * MINUTE), candle("SIM:ETH", NOON)])
+    append(folder, OHLC, [candle("SIM:BTC", NOON + 3 * MINUTE), candle("SIM:BTC", NOON + MINUTE)])
+    lake = Lake(folder)
+    then = lake.snapshot("ohlc")
+    append(folder, OHLC, [candle("SIM:BTC", NOON)])
+
+    def starts(snapshot_id: int) -> list[object]:
+        found = lake.candles_at(snapshot_id, "SIM:BTC", 60, NOON, NOON + 4 * MINUTE, ("start", "close"))
+        assert found.schema.names == ["start", "close"]
+        return found.column("start").to_pylist()
+
+    assert starts(then) == [when(NOON + number * MINUTE) for number in (1, 2, 3)]
+    assert starts(lake.snapshot("ohlc")) == [when(NOON + number * MINUTE) for number in (0, 1, 2, 3)]
+    assert len(lake.candle_files(then, "SIM:BTC", 60, NOON, NOON + 4 * MINUTE)) == 2
+    with pytest.raises(NotFound, match="no snapshot 7 of its candles"):
+        starts(7)
+    lake.close()

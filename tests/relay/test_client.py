@@ -1,17 +1,23 @@
 """The SDK's client of the relay: it brings history, hears the market, and survives a relay that goes away."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
+from artery.client import Artery
 from artery.client.frames import Gap
 from artery.client.relay import Progress, Relay
 from artery.client.relayed import Ticks
 from artery.errors import BadInput, Unavailable
+from artery.lake.catalog import ensure_tables, open_catalog
+from artery.lake.reads import Lake
+from artery.lake.tables import OHLC as LAKE_OHLC
 from artery.model.channels import Channel
 from artery.model.events import Candle, Trade
 from artery.wire import messages, requests
 from artery.wire.artery_pb2 import OHLC, HistoryReadyNotification, Tick
+from tests.lake.test_reads import MINUTE, NOON, append, candle
 from tests.relay.conftest import House, Peer, soon, until
 
 Ready = HistoryReadyNotification
@@ -120,3 +126,29 @@ def test_a_lost_tick_is_a_gap_and_a_repeated_one_is_nothing() -> None:
     assert gap == Gap(market, "TRADE", "missed", "1.2.2", "1.5.5", 2, 5)
     assert isinstance(trade, Trade)
     assert [type(item) for item in take(2, 1)] == [Gap, Trade], "a new epoch may have lost the end of the old one"
+
+
+async def test_with_a_lake_fetched_history_is_read_at_the_snapshot_that_was_announced(
+    house: House, tmp_path: Path
+) -> None:
+    await house.ingestor()
+    folder = tmp_path / "lake"
+    folder.mkdir()
+    ensure_tables(open_catalog(folder))
+    append(folder, LAKE_OHLC, [candle("SIM:BTC", NOON + number * MINUTE) for number in range(3)])
+    snapshot_id = Lake(folder).snapshot("ohlc")
+    append(folder, LAKE_OHLC, [candle("SIM:BTC", NOON + 3 * MINUTE)])
+    urls = (house.where.requests, house.where.clients)
+    async with Artery("http://127.0.0.1:9", "a key", relay=urls, lake=folder) as artery:
+        reading = asyncio.create_task(artery.history("SIM:BTC", "1m", NOON, NOON + 10 * MINUTE, fetch=True))
+        (entry,) = await until(lambda: house.bus.read("request"), "the request is on the bus")
+        asked = requests.decode(entry.fields)
+        outcome = Ready(
+            request_id=asked.request_id, client_id=asked.client_id, ticker="SIM:BTC", period_s=60, start_ms=NOON,
+            end_ms=NOON + 10 * MINUTE, status=Ready.READY, rows=3, snapshot_id=snapshot_id,
+        )  # fmt: skip
+        done = requests.Record(requests.text(asked), "done", outcome=requests.text(outcome))
+        await house.store.put(requests.key(asked.request_id), requests.write_record(done))
+        table = await soon(reading)
+    assert table.schema.names == ["start", "o", "h", "l", "c", "v", "n", "closed", "rev"]
+    assert table.column("start").to_pylist() == [NOON + number * MINUTE for number in range(3)]
