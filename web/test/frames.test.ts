@@ -101,6 +101,7 @@ describe("answers", () => {
       channel: "artery:stream:sim:BTC",
       base: "BTC",
       tickSize: "",
+      followed: true,
       simulated: true,
     });
   });

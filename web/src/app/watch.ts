@@ -84,7 +84,8 @@ export class Watch {
   async #load(): Promise<void> {
     let missing = false;
     for (const market of this.#markets.slice(0, MARKETS_MAX)) {
-      missing = !(await this.#loadDay(market)) || missing;
+      // A market that nobody follows may have no day: it gets one when someone chooses it.
+      missing = (!(await this.#loadDay(market)) && market.followed) || missing;
     }
     this.#tries = missing ? this.#tries + 1 : 0;
     const wait = missing ? delayMs(BACKOFF, this.#tries, Math.random()) : REFRESH_MS * (1 + Math.random() / 4);

@@ -12,6 +12,8 @@ export interface Market {
   readonly tickSize: string;
   readonly sizeStep: string;
   readonly status: string;
+  /** Whether its live data comes in now; a subscription has it followed. True while nothing is known of it. */
+  readonly followed: boolean;
   readonly simulated: boolean;
 }
 
@@ -183,6 +185,7 @@ export function parseMarket(row: Json): Market {
     tickSize: text(row["tick_size"]),
     sizeStep: text(row["size_step"]),
     status: text(row["status"]),
+    followed: row["followed"] !== false || !row["version"],
     simulated: row["simulated"] === true || provider === "sim",
   };
 }
