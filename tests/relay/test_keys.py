@@ -16,6 +16,7 @@ from artery.client.relay import Relay
 from artery.errors import BadInput, BadSetting, NotFound
 from artery.ingest.summons import Summons
 from artery.pipeline.publisher import run_publisher
+from artery.relay import guarded as guarded_fan
 from artery.relay import service
 from artery.settings import Settings
 from artery.wire import certificates, messages
@@ -207,6 +208,29 @@ async def test_someone_with_a_key_who_sends_anything_harms_no_one(house: Guarded
     while await hostile.socket.poll(50):
         assert not (await hostile.receive())[0].startswith(b"RESPONSE:c1|")
     assert refused("clients") > before
+
+
+async def test_a_user_may_hold_only_so_many_private_topics_at_once(
+    house: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guarded_fan, "PRIVATE_MAX", 1)
+    before, first, second = refused("clients"), house.subscriber("alice"), house.subscriber("alice-phone")
+    await first.subscribe("RESPONSE:c1|")
+    await second.subscribe("RESPONSE:c1|")  # the same one counts once
+    second.socket.setsockopt(zmq.SUBSCRIBE, b"RESPONSE:c2|")
+
+    async def one_more() -> bool:
+        return refused("clients") == before + 1
+
+    await until(one_more, "a second topic is refused")
+    first.socket.close(linger=0)
+
+    async def heard() -> bool:
+        third = house.subscriber("alice")
+        third.socket.setsockopt(zmq.SUBSCRIBE, b"RESPONSE:c2|")
+        return bool(await third.socket.poll(500))
+
+    await until(heard, "a topic that was left makes room for another")
 
 
 async def test_a_new_key_is_let_in_while_the_relay_runs(house: Guarded) -> None:

@@ -18,7 +18,7 @@ from artery.wire.listeners import Listeners
 from artery.wire.sockets import XPUB_MANUAL, Context, Kind, watch
 
 PRIVATE_MAX = 10_000
-"""Private topics that one user may take up in a relay's life: each is a line in the store."""
+"""Private topics that one user may be subscribed to at a relay: each is a line in the store."""
 BURST = 200
 """Messages that are passed on before others on this loop have their turn."""
 
@@ -37,7 +37,8 @@ class Guarded:
         self._owners = owners
         self._now_ms = now_ms
         self.listeners = Listeners()
-        self._taken: Counter[str] = Counter()
+        self._held: dict[str, str] = {}
+        self._holds: Counter[str] = Counter()
 
     def bind_clients(self, url: str) -> str:
         return self._clients.bind(url, "ART_RELAY_CLIENT_PORT")
@@ -95,6 +96,7 @@ class Guarded:
         only = whole(topic)
         if not came:
             self._clients.refuse(only)
+            self._holds[self._held.pop(only, "")] -= 1
             return
         user = self._allowed.user(key)
         try:
@@ -110,10 +112,14 @@ class Guarded:
         self._confirm(only)
 
     async def _may_use(self, user: str, topic: str) -> bool:
-        if self._taken[user] >= PRIVATE_MAX:
+        if topic not in self._held and self._holds[user] >= PRIVATE_MAX:
             return False
-        self._taken[user] += 1
-        return await self._owners.may_use(user, topic)
+        if not await self._owners.may_use(user, topic):
+            return False
+        if topic not in self._held:
+            self._held[topic] = user
+            self._holds[user] += 1
+        return True
 
     def _public(self, topic: str, *, came: bool) -> None:
         """What everyone may hear. Processors are told of the first who comes and of the last who leaves."""
