@@ -22,11 +22,10 @@ DAY = 1_893_456_000_000  # 2030-01-01, which no other test uses
 def fill_up(folder: Path) -> Path:
     """A file that takes all that is left of the disk."""
     path = folder / "ballast"
-    with path.open("wb") as ballast:
+    with path.open("wb", buffering=0) as ballast:
         try:
             while True:
                 ballast.write(b"x" * 4_096)
-                ballast.flush()
         except OSError:
             return path
 
