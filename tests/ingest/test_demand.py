@@ -53,8 +53,9 @@ async def test_a_market_that_is_wanted_is_followed_and_its_first_word_is_a_mark_
         await sol.clock_beyond(T0)
         await want(sol, "SOL")
         await follows(sol, "BTC", "ETH", "SOL")
-        first = await mark_of(sol, "SOL", "start")
-        assert int(first["from"]) == DAY_START
+        marks = [entry.fields for entry in await sol.entries("feed", "MARK")]
+        first = next(mark for mark in marks if mark["coin"] == "SOL")  # there before the venue is asked
+        assert (int(first["from"]), first["cause"]) == (DAY_START, "start")
         sol.venue.say(Up(("SOL",), sol.now_ms), batch(trade(1, sol.now_ms, "SOL")))
         assert await sol.written(1) == ["1"]
         await sol.clock_beyond(sol.now_ms)

@@ -195,8 +195,8 @@ class Feed:
         holes.inherit(unwatched(coin, self._watched, vouched_ms, now_ms, "demand") for coin in added)
         self._coins, self._watched = coins, watched(coins, self._watched, vouched_ms)
         await self._errands.follow(coins)
+        await self._writer.said()  # the first word of a new market, before any of its trades
         self._parts.venue.follow(coins)
-        await self._writer.said()
         await remember_watched(self._parts, self._watched)
 
 
