@@ -22,7 +22,7 @@ Perhaps = Annotated[str, typer.Argument(metavar="[TABLE]", help="One table; not 
 Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, help="The newest so many.")]
 
 app = typer.Typer(
-    help="Look at the lake; join its files, expire and pin its snapshots.",
+    help="Look at the lake; join, expire and pin.",
     rich_markup_mode=None,
     invoke_without_command=True,
 )
