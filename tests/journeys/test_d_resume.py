@@ -10,7 +10,7 @@ from artery.model import codec
 from artery.model.events import Trade
 from artery.model.series import Position
 from bench.running import Running
-from tests.journeys.test_b_faults import kill
+from tests.journeys.killing import kill
 from tests.journeys.waiting import until
 
 COIN = "BTC"
