@@ -3,6 +3,8 @@
 import asyncio
 from pathlib import Path
 
+import httpx
+
 from artery.lake.reads import Lake
 from artery.settings import Settings
 from bench.running import Running
@@ -68,3 +70,17 @@ async def check_candles(artery: Running, book: ledger.Ledger, lake: Lake, end_ms
             assert ledger.row_values(rows[start]) == expected, (coin, start, book.is_vouched_for(coin, start, MINUTE))
     assert vouched, "no minute was watched all through"
     assert unvouched, "no minute overlapped the hole"
+
+
+async def test_nothing_that_was_said_in_the_log_is_a_traceback(artery: Running) -> None:
+    async with httpx.AsyncClient(trust_env=False) as http:
+        ready = (await http.get(f"{artery.url}/readyz", headers={"Authorization": f"Bearer {artery.key}"})).json()
+    assert ready["feeds"]
+    said = (artery.folder / "console.log").read_text(errors="replace")
+    said += "".join(
+        path.read_text(errors="replace")
+        for path in (artery.folder / "sim" / "logs").glob("s*.log")
+        if path.name != "spark.log"
+    )
+    assert "Traceback" not in said
+    assert artery.key.split(".")[1] not in said, "a secret is in a log"
