@@ -80,16 +80,16 @@ async def history() -> list[Row]:
     """A year of minutes that the lake does not have, the same again, and how fast its rows are read."""
     end_ms = int(time.time() * 1_000) // MINUTE_MS * MINUTE_MS - 5 * 86_400_000  # before what a first start brings
     start_ms = end_ms - MINUTES * MINUTE_MS
-    async with opened() as running:
+    async with opened(ART_SIM_CANDLES_KEPT="0") as running:
         where = await relay_of(running)
         async with Client(where.requests, where.clients) as client:
             await fetched(client, start_ms - 86_400_000, start_ms)  # a day, so that Spark has done it once
             first, took_s = await fetched(client, start_ms, end_ms)
             again, again_s = await fetched(client, start_ms, end_ms)
-        assert (first.rows, again.rows) == (MINUTES, MINUTES), (first, again)
+        assert first.rows == again.rows > MINUTES * 0.99, (first, again)  # a minute without a trade is no candle
         ours_s, theirs_s = await asyncio.to_thread(read_s, running.folder / "sim", again)
     return [
-        row("history.ready_rows_per_s", MINUTES / took_s, "rows/s"),
+        row("history.ready_rows_per_s", first.rows / took_s, "rows/s"),
         row("history.read.pyarrow", ours_s, "s", "<= 2", "PyArrow", theirs_s),
         row("history.again_ms", again_s * 1_000, "ms", "< 4000"),
     ]
@@ -104,7 +104,7 @@ def read_s(folder: Path, outcome: HistoryReadyNotification) -> tuple[float, floa
         began = time.perf_counter()
         found = candles_of(folder, outcome)
         ours.append(time.perf_counter() - began)
-        assert found.num_rows == MINUTES
+        assert found.num_rows == outcome.rows
         began = time.perf_counter()
         pq.ParquetDataset(files).read(columns=list(NAMES))
         theirs.append(time.perf_counter() - began)
