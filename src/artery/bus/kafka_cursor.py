@@ -128,15 +128,17 @@ class Cursor:
             consumer.unassign()
         return rows
 
-    def read_here(self, topic: str, start: int, limit: int) -> list[Row]:
-        """The same without any wait: what has been fetched already, if it goes on where it stopped."""
+    def read_here(self, topic: str, start: int, limit: int) -> tuple[list[int], list[bytes]]:
+        """The same without any wait: offsets and values of what was fetched already, if it goes on where it stopped."""
         if self._at != (topic, start):
-            return []
+            return [], []
+        self._at = None
         messages = self._consumer.consume(limit, 0)
-        rows = [row_of(message) for message in messages if message.error() is None]
-        end = rows[-1].offset + 1 if rows else start
-        self._at = (topic, end) if len(rows) == len(messages) else None
-        return rows
+        good = [message for message in messages if message.error() is None]
+        offsets = [message.offset() for message in good]
+        if len(good) == len(messages):
+            self._at = topic, offsets[-1] + 1 if offsets else start
+        return offsets, [message.value() or b"" for message in good]
 
     def _take_from(self, topic: str, start: int, rows: list[Row], limit: int, deadline: float) -> int:
         """As below; begins anew where the driver said of an offset that is there that it is not.

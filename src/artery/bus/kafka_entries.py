@@ -68,11 +68,17 @@ def fields_of(value: bytes) -> dict[str, str]:
 
 def entries_of(topic: Topic, rows: Sequence[Row], tries: int = 0) -> list[Entry]:
     """Records as entries."""
+    return entries_at(topic, [row.offset for row in rows], [row.value for row in rows], tries)
+
+
+def entries_at(topic: Topic, offsets: Sequence[int], values: Sequence[bytes], tries: int = 0) -> list[Entry]:
+    """The same, of their offsets and values."""
     log = topic.log
     try:
-        return [Entry(f"{log}-{row.offset + 1}", _decode(row.value), tries) for row in rows]
+        fields = [_decode(value) for value in values]
     except msgspec.DecodeError:  # one of a foreign producer's is among them
-        return [Entry(f"{log}-{row.offset + 1}", fields_of(row.value), tries) for row in rows]
+        fields = [fields_of(value) for value in values]
+    return [Entry(f"{log}-{offset + 1}", one, tries) for offset, one in zip(offsets, fields, strict=True)]
 
 
 def entry_of(topic: Topic, offset: int, row: Row | None, tries: int) -> Entry:

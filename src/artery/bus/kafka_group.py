@@ -3,9 +3,11 @@
 import threading
 from collections.abc import Callable, Sequence
 
+from confluent_kafka import KafkaException
+
 from artery.bus.base import Entry, GroupState
 from artery.bus.kafka_cursor import KEEP_FROM, Cursor, Heights, Missing, OutOfRange
-from artery.bus.kafka_entries import entries_of, entry_of
+from artery.bus.kafka_entries import entries_at, entries_of, entry_of
 from artery.bus.kafka_member import Member
 from artery.bus.kafka_server import Server
 from artery.bus.kafka_state import Held
@@ -39,19 +41,18 @@ class Reading:
         """Whose first entries are given and committed. Whoever dies of them is not given them as new ones for ever."""
         self._ready: tuple[Held | None, list[int], list[Entry]] = None, [], []
         """What follows what was given last, read while the broker was busy with an ack."""
-        self._page = 0
-        """How many were asked for last."""
         self._fetching = threading.Lock()
-        """For whoever reads on; the page ahead is read by another thread while this one waits for the broker."""
-        self._ahead = Lane(server, "artery-kafka-ahead")
+        """For whoever reads on: the page ahead is read by the caller's thread while this one waits for the broker."""
         self.lane = Lane(server, "artery-kafka-group", self._rest, SERVE_S)
-        for close in (self._last_words, self._member.leave, self._letters.drop, self._old.close):
+        for close in (self._last_words, self._member.leave, self._letters.drop, self._old.close, self._close_new):
             self.lane.finally_(close)
-        self._ahead.finally_(self._new.close)
 
     async def close(self) -> None:
         await self.lane.close()
-        await self._ahead.close()
+
+    def _close_new(self) -> None:
+        with self._fetching:
+            self._new.close()
 
     def _rest(self) -> None:
         self._member.serve()
@@ -136,7 +137,6 @@ class Reading:
         held = self._mine(topic)
         if held is None:
             return [], -1
-        self._page = limit
         try:
             with self._fetching:
                 offsets, entries = self._next(topic, held, limit)
@@ -162,16 +162,26 @@ class Reading:
         self._ready = held, offsets[limit:], entries[limit:]
         return offsets[:limit], entries[:limit]
 
-    def _read_ahead(self, topic: Topic, held: Held, last: int) -> None:
-        """Have the next page ready, if that takes no wait and nobody was quicker."""
-        with self._fetching:
-            if self._ready[1] or held.last != last:
-                return
-            rows = self._new.read_here(topic.name, last, self._page)
-            offsets, entries = [row.offset for row in rows], entries_of(topic, rows, 1)
-            with self._lock:
-                if held.last == last and self._member.held is held:
-                    self._ready = held, offsets, entries
+    def read_ahead(self, topic: Topic, limit: int) -> None:
+        """Have the next page ready, of the size of the last one, if that takes no wait; in any thread."""
+        held = self._member.held
+        if held is None or held.log != topic.log or limit < KEEP_FROM or self._ready[1]:
+            return
+        if self._fetching.acquire(blocking=False):
+            try:
+                self._fetch_ahead(topic, held, limit)
+            except (KafkaException, RuntimeError):  # whoever asks for the page meets the same trouble, and says it
+                self._ready = None, [], []
+            finally:
+                self._fetching.release()
+
+    def _fetch_ahead(self, topic: Topic, held: Held, limit: int) -> None:
+        last = held.last
+        offsets, values = self._new.read_here(topic.name, last, limit)
+        entries = entries_at(topic, offsets, values, 1)
+        with self._lock:
+            if held.last == last and self._member.held is held:
+                self._ready = held, offsets, entries
 
     def _out_of_range(self, topic: Topic, held: Held) -> tuple[list[Entry], int]:
         """Say a loss, once; of a log that has lost its end, everything that is there is given again."""
@@ -219,9 +229,6 @@ class Reading:
         with self._lock:
             done = held.ack(offsets)
         if done:
-            if self._page >= KEEP_FROM and not self._ready[1]:
-                last = held.last
-                self._ahead.later(lambda: self._read_ahead(topic, held, last))
             self._say()
         return done
 

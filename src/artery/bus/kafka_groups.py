@@ -197,7 +197,10 @@ class KafkaGroups(KafkaStreams):
         return reading.read_ready(topic, consumer, limit)
 
     async def ack(self, stream: str, group: str, ids: Sequence[str]) -> int:
-        return await self._do(stream, group, lambda topic, reading: reading.ack(topic, ids))
+        topic, reading = await self._reading(stream, group)
+        return await reading.lane.call(
+            lambda: reading.ack(topic, ids), meanwhile=lambda: reading.read_ahead(topic, len(ids))
+        )
 
     async def ack_up_to(self, stream: str, group: str, position: str) -> None:
         log, number = place_in(position)
