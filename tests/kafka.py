@@ -30,6 +30,8 @@ class KafkaServer(Server):
         self._settings = settings
         self._bases = itertools.count(1)
         self._controller_port = 0
+        self.locked_port = 0
+        """Where it wants a user and a password: `me` and `right`."""
 
     @property
     def url(self) -> str:
@@ -50,7 +52,8 @@ class KafkaServer(Server):
         fixed = self.port
         for _ in range(TRIES):  # a free port may be taken by another before the broker has it
             self.port = fixed or free_port()
-            self._controller_port = self._controller_port if fixed else free_port()
+            if not fixed:
+                self._controller_port, self.locked_port = free_port(), free_port()
             self._prepare()
             self._process = self._java("kafka.Kafka", str(self._config))
             if self._answers():
@@ -68,9 +71,10 @@ class KafkaServer(Server):
     def _prepare(self) -> None:
         """Write its settings, and its data folder if there is none: what `StorageTool format` would write."""
         self._folder.mkdir(parents=True, exist_ok=True)
+        to_clients = f"PLAINTEXT://127.0.0.1:{self.port},LOCKED://127.0.0.1:{self.locked_port}"
         settings = _SETTINGS | {
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self._controller_port}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "listeners": f"{to_clients},CONTROLLER://127.0.0.1:{self._controller_port}",
+            "advertised.listeners": to_clients,
             "log.dirs": str(self._folder / "data"),
         }
         settings |= {name.replace("_", "."): value for name, value in self._settings.items()}
@@ -111,7 +115,11 @@ _SETTINGS = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,LOCKED:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.locked.plain.sasl.jaas.config": (
+        'org.apache.kafka.common.security.plain.PlainLoginModule required user_me="right";'
+    ),
     "auto.create.topics.enable": "false",
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "1",

@@ -1,9 +1,5 @@
-"""Reading the log without an event loop."""
+"""Reading a SQLite log without an event loop."""
 
-import json
-import pickle
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -37,31 +33,6 @@ def test_a_log_that_does_not_exist_yet_is_empty_and_is_not_made(tmp_path: Path) 
     reader.close()
 
 
-async def test_it_reads_what_was_appended_as_bytes(bus: SqliteBus, reader: SqliteReader) -> None:
-    assert reader.head("trade") == START
-    entries = [{"n": str(n), "name": "ü\n"} for n in range(300)]
-    await bus.append("trade", entries)
-    assert reader.head("trade") == "300"
-    rows = reader.read_raw("trade", START, 1_000)
-    assert [position for position, _ in rows] == [str(n) for n in range(1, 301)]
-    assert [json.loads(line) for _, line in rows] == entries
-    reader.close()
-
-
-async def test_it_reads_up_to_and_including_a_position(bus: SqliteBus, reader: SqliteReader) -> None:
-    await bus.append("trade", [{"n": str(n)} for n in range(300)])
-
-    def positions(after: str, limit: int, up_to: str) -> list[str]:
-        return [position for position, _ in reader.read_raw("trade", after, limit, up_to)]
-
-    assert positions("10", 1_000, "12") == ["11", "12"]
-    assert positions("10", 1, "12") == ["11"]
-    assert positions("10", 1_000, "10") == []
-    assert positions("10", 1_000, "5") == []
-    assert len(positions("10", 1_000, "")) == 290
-    reader.close()
-
-
 async def test_a_range_past_the_head_gives_what_there_is(bus: SqliteBus, reader: SqliteReader) -> None:
     await bus.append("trade", [{"n": "1"}, {"n": "2"}])
     assert [position for position, _ in reader.read_raw("trade", "1", 100, "50")] == ["2"]
@@ -79,20 +50,6 @@ async def test_what_was_trimmed_or_replaced_is_reported_lost(bus: SqliteBus, rea
     with pytest.raises(PositionLost):
         reader.read_raw("book", "5", 10)
     reader.close()
-
-
-async def test_it_travels_to_another_process(bus: SqliteBus, reader: SqliteReader) -> None:
-    await bus.append("trade", [{"n": "1"}])
-    assert reader.head("trade") == "1"
-    code = "import pickle, sys; print(pickle.load(sys.stdin.buffer).read_raw('trade', '0', 5))"
-    out = _run(code, pickle.dumps(reader))
-    assert out == "[('1', b'{\"n\":\"1\"}')]\n"
-    reader.close()
-
-
-def _run(code: str, given: bytes) -> str:
-    done = subprocess.run([sys.executable, "-c", code], input=given, capture_output=True, timeout=60, check=True)
-    return done.stdout.decode()
 
 
 async def test_it_cannot_write(bus: SqliteBus, reader: SqliteReader) -> None:

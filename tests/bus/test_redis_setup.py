@@ -6,11 +6,10 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 import redis
 
-from artery.bus.open import open_bus
-from artery.bus.reader import open_reader
 from artery.bus.redis import RedisBus
 from artery.bus.redis_check import check_redis
-from artery.errors import ArteryError, BadSetting, CannotStart, Unavailable
+from artery.errors import BadSetting, CannotStart, Unavailable
+from tests.bus.steps import said
 from tests.servers import RedisServer, free_port
 
 
@@ -41,52 +40,6 @@ async def old_server() -> AsyncIterator[str]:
     running = await asyncio.start_server(serve, "127.0.0.1", 0)
     async with running:
         yield f"redis://127.0.0.1:{running.sockets[0].getsockname()[1]}"
-
-
-async def said(url: str, kind: type[ArteryError]) -> str:
-    """What is said when this server is asked for something; always one sentence, never the password."""
-    bus = RedisBus(url)
-    try:
-        with pytest.raises(kind) as error:
-            await bus.append("trade", [{"n": "1"}])
-    finally:
-        await bus.close()
-    text = str(error.value)
-    assert "\n" not in text
-    assert "wrong-secret" not in text
-    return text
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "redis://",
-        "redis:///0",
-        "redis://host:port/0",
-        "redis://host:99999",
-        "redis://host/first",
-        "redis://host/0?socket_timeout=5",
-        "unix://",
-        "rediss://host/0?verify=no",
-    ],
-)
-def test_a_bad_address_is_refused_at_once(url: str) -> None:
-    for open_it in (open_bus, open_reader):
-        with pytest.raises(BadSetting, match="ART_BUS_URL"):
-            open_it(url)
-
-
-def test_an_unknown_scheme_is_refused_with_what_there_is() -> None:
-    with pytest.raises(BadSetting, match="redis://host:6379/0"):
-        open_bus("rabbit://host")
-
-
-async def test_a_refused_connection_says_where_and_what_to_do() -> None:
-    port = free_port()
-    text = await said(f"redis://127.0.0.1:{port}/0", Unavailable)
-    assert text == (
-        f"Redis at 127.0.0.1:{port} cannot be reached (nothing listens there): start Redis there, or set ART_BUS_URL"
-    )
 
 
 async def test_a_wrong_and_a_missing_password_are_told_apart(locked: RedisServer, server: RedisServer) -> None:

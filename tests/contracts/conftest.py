@@ -102,8 +102,8 @@ class SqliteStoreKit:
 class StoreLockKit:
     """Its time stands still but for `advance`, so that nothing depends on how busy the machine is."""
 
-    def __init__(self, folder: Path) -> None:
-        self._stores = SqliteStoreKit(folder)
+    def __init__(self, stores: StoreKit) -> None:
+        self._stores = stores
         self._now = 1_000.0
 
     def contender(self) -> LeaderLock:
@@ -129,7 +129,11 @@ PUBSUBS: dict[str, Callable[[], PubSub]] = {
     "memory": lambda: MemoryPubSub(queue_max=100),
     "redis": lambda: RedisPubSub(SERVER.new_url(), queue_max=100),
 }
-LOCKS: dict[str, Callable[[Path], LockKit]] = {"store": StoreLockKit, "redis": lambda _: RedisLockKit()}
+LOCKS: dict[str, Callable[[Path], LockKit]] = {
+    "sqlite store": lambda folder: StoreLockKit(SqliteStoreKit(folder)),
+    "redis store": lambda _: StoreLockKit(RedisStoreKit()),
+    "redis": lambda _: RedisLockKit(),
+}
 
 
 @pytest.fixture(scope="package", autouse=True)

@@ -37,10 +37,10 @@ def started(stage: Stage, log: Log, trial: Trial, url: str = "") -> Traffic:
 async def test_a_killed_server_loses_nothing_that_it_acknowledged(trial: Trial, server_log: Log, stage: Stage) -> None:
     traffic = started(stage, server_log, trial)
     assert server_log.server is not None
-    for _ in range(trial.pick(1, 3)):
+    for number in range(trial.pick(1, 3)):
         await traffic.flows(trial.dice.randint(20, 200))
         server_log.server.kill()
-        await asyncio.sleep(trial.pick(0.5, 10.0))
+        await asyncio.sleep(trial.pick(0.5, 1.0 if number else 10.0))
         server_log.server.start()
     await traffic.flows()
     await traffic.settle()

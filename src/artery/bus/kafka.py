@@ -35,8 +35,8 @@ class KafkaBus(KafkaGroups):
 
     What an ack of `append` means: the transaction is committed on as many brokers as the topic asks for, and readers
     can see it. Whether a broker's disk has it then is the broker's affair; with copies on several brokers, one of them
-    can lose its disk. Every call but a count ends within 5 s, most within 3; one that ends with `Unavailable` may or
-    may not have been done.
+    can lose its disk. A broker that is silent is said within 3 s; one that answers may take 6 s to make a topic, and a
+    minute to count what was never counted. A call that ends with `Unavailable` may or may not have been done.
     """
 
     def __init__(self, url: str, base: str = "md_stream") -> None:
