@@ -103,7 +103,8 @@ class Server(NamedTuple):
 
     def silent(self) -> Unavailable:
         return Unavailable(
-            f"{self.name} did not answer within {ANSWER_S} s: check that Kafka runs there and is not busy"
+            f"{self.name} did not answer within {ANSWER_S} s: check that Kafka runs there, is not busy, and wants no "
+            f"password or TLS that {self.setting} does not give"
         )
 
     def unreachable(self) -> Unavailable:
