@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from artery.bus.base import DEAD, Entry
@@ -82,6 +83,26 @@ async def test_a_topic_that_was_made_anew_is_reported_and_never_skipped(broker: 
     assert numbers(await bus.read_new("trade", G, "a", limit=2, wait_ms=5_000)) == [100, 101]
     await bus.close()
     await other.close()
+
+
+async def test_a_group_whose_state_another_program_overwrote_is_told_once_and_begins_again(broker: KafkaServer) -> None:
+    base = broker.new_base()
+    bus = KafkaBus(broker.url, base)
+    await bus.ensure_group("trade", G)
+    await bus.append("trade", numbered(*range(3)))
+    assert numbers(await bus.read_new("trade", G, "a", limit=1)) == [0]
+    reading = bus._readings["trade", G]
+
+    def overwrite() -> None:
+        """Commit as a program does that knows only Kafka, and look at the group anew, as after a rebalance."""
+        reading._member._consumer.commit(offsets=[TopicPartition(f"{base}.trade", 0, 3)], asynchronous=False)
+        reading._member.forget()
+
+    await reading.lane.call(overwrite)
+    with pytest.raises(PositionLost, match="had lost its group"):
+        await bus.read_new("trade", G, "a")
+    assert numbers(await bus.read_new("trade", G, "a")) == [0, 1, 2]
+    await bus.close()
 
 
 async def test_what_a_dead_process_held_is_given_to_another_in_order(broker: KafkaServer) -> None:

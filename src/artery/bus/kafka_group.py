@@ -93,6 +93,8 @@ class Reading:
             self._letters.open()  # which ends the transaction of which nobody has heard
             self._doubt = False
         held = self._member.join()
+        if held is None and self._member.has:
+            self._restart(topic, f"{topic.name} had lost its group {self._group}: it begins again with what is there")
         if held is None:
             return None
         if held.log != topic.log:

@@ -91,8 +91,9 @@ class KafkaGroups(KafkaStreams):
         check_name(group, "group")
         topic = await self._made(stream)
         if not await self._images(topic, [group]):
-            last = number if log == topic.log else 0
-            await self._save(topic, group, Held(topic.log, last))
+            held = Held(topic.log, number if log == topic.log else 0)
+            if not await self._save(topic, group, held) and not await self._images(topic, [group]):
+                raise Unavailable(f"{topic.name} is being read for {group}, which is not made yet: try again")
         self._made_groups.add((stream, group))
 
     async def _reading(self, stream: str, group: str) -> tuple[Topic, Reading]:

@@ -49,7 +49,8 @@ class Member:
         self._consumer: Any = None
         self._answered = False
         """The broker has said once whether we have the stream."""
-        self._has = False
+        self.has = False
+        """The broker lets this member have the stream."""
         self.held: Held | None = None
         self.lock = threading.Lock()
         """For changes of what is held, and for reading it as a whole."""
@@ -72,7 +73,7 @@ class Member:
         deadline = time.monotonic() + JOIN_S
         while not self._answered and time.monotonic() < deadline:
             self._consumer.poll(_STEP_S)
-        if self._has and self.held is None:
+        if self.has and self.held is None:
             self.held = self._load()
         return self.held
 
@@ -82,11 +83,11 @@ class Member:
             return
         consumer.incremental_assign([TopicPartition(self._topic, 0, 0)])
         consumer.pause([TopicPartition(self._topic, 0)])
-        self._has = True
+        self.has = True
 
     def _revoked(self, consumer: Any, parts: list[TopicPartition]) -> None:
         if parts:
-            self._has, self.held = False, None
+            self.has, self.held = False, None
             with contextlib.suppress(KafkaException):
                 consumer.incremental_unassign(parts)
 
@@ -136,7 +137,7 @@ class Member:
         return Unavailable(f"another process reads {self._topic} for {self._group} now: what it left over comes to it")
 
     def leave(self) -> None:
-        consumer, self._consumer, self._has, self.held = self._consumer, None, False, None
+        consumer, self._consumer, self.has, self.held = self._consumer, None, False, None
         if consumer is not None:
             with contextlib.suppress(Exception):
                 consumer.close()
