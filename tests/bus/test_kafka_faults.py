@@ -140,7 +140,7 @@ async def test_an_entry_is_given_up_once_though_the_broker_dies_meanwhile(broker
         await soon(bus.dead_letter("trade", G, entries[1], "cannot be read"))
     await again(bus)
     async with asyncio.timeout(60):
-        while (await bus.group("trade", G)).pending > 1 or len(await bus.read(DEAD)) < 2:
+        while (await steady(lambda: bus.group("trade", G))).pending > 1 or len(await bus.read(DEAD)) < 2:
             with suppress(Unavailable):
                 for entry in await bus.read_pending("trade", G, "a"):
                     if entry.id == entries[1].id:

@@ -42,14 +42,18 @@ def look_at_kafka(url: str, base: str, setting: str = "ART_BUS_URL") -> list[str
     server = server_of(url, setting)
     topics = Topics(server, base)
     try:
-        known = topics.admin.list_topics(timeout=CALL_S)
-        names = [topics.name(stream) for stream in topics.streams()]
-        said = _configs(topics.admin, names)
-        return [f"{server.name}: {one}" for name in names for one in _of_topic(known, name, said[name])]
+        return [f"{server.name}: {one}" for one in topics.renewed_after_trouble(_look)]
     except Exception as error:
         raise server.translate(error) from error
     finally:
         topics.close()
+
+
+def _look(topics: Topics) -> list[str]:
+    known = topics.admin.list_topics(timeout=CALL_S)
+    names = [topics.name(stream) for stream in topics.streams()]
+    said = _configs(topics.admin, names)
+    return [one for name in names for one in _of_topic(known, name, said[name])]
 
 
 def _configs(admin: Any, names: list[str]) -> dict[str, dict[str, str]]:

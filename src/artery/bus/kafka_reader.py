@@ -59,8 +59,9 @@ class KafkaReader:
     def _do(self, work: Callable[[Topics, Cursor], T]) -> T:
         if self._opened is None:
             self._opened = Topics(self._server, self._base), Cursor(self._server)
+        topics, cursor = self._opened
         try:
-            return work(*self._opened)
+            return topics.renewed_after_trouble(lambda known: work(known, cursor))
         except ArteryError:
             raise
         except (Missing, OutOfRange):

@@ -2,6 +2,7 @@
 
 import re
 import socket
+import time
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -19,6 +20,8 @@ ANSWER_S = 2.8
 OLDEST = "3.1"
 _PORT = 9092
 _PROBE_S = 0.3
+_REFUSED_S = 5.0
+"""For how long a refusal explains why nobody answers."""
 _FORM = "kafka://host:9092 (several hosts with commas; kafka://user:password@host:9092?sasl=SCRAM-SHA-512&tls=on)"
 _OPTIONS = {
     "tls": "",
@@ -67,16 +70,28 @@ class Server(NamedTuple):
     hosts: tuple[tuple[str, int], ...]
     options: dict[str, Any]
     replication: int
+    refusals: list[float]
+    """When the cluster last refused this user or password; calls that meet it are only told that time is up."""
 
     def config(self, **more: Any) -> dict[str, Any]:
         """The driver's settings for one handle."""
-        return _COMMON | {"error_cb": _say_nothing} | self.options | more
+        return _COMMON | {"error_cb": self._hear} | self.options | more
+
+    def _hear(self, error: Any) -> None:
+        """Trouble is said by the calls that meet it, but for this, of which they are not told."""
+        if error.code() in _REFUSED:
+            self.refusals[:] = [time.monotonic()]
+
+    def _refused(self) -> bool:
+        return any(time.monotonic() - at < _REFUSED_S for at in self.refusals)
 
     def translate(self, error: Exception) -> Exception:
         """What a driver's error means, in one sentence that says what to do; what is none of its errors stays."""
         said = code_of(error)
         if isinstance(error, BufferError):
             return TooMuch(f"{self.name} takes more time than there is room to wait in: send fewer at once")
+        if is_away(error) and self._refused():
+            return self._wrong_password()
         if is_away(error):
             return self.silent() if self._listens() else self.unreachable()
         return error if said is None else self._meaning(said)
@@ -86,7 +101,7 @@ class Server(NamedTuple):
         if code in _OLD:
             return CannotStart(f"{self.name} is too old: Artery needs Kafka {OLDEST} or newer there")
         if code in _REFUSED:
-            return BadSetting(f"{self.name} refuses this user or password: correct it in {self.setting}")
+            return self._wrong_password()
         if code in _FORBIDDEN:
             return BadSetting(
                 f"{self.name} does not permit this user what Artery needs ({said.str()}): change its ACLs"
@@ -100,6 +115,9 @@ class Server(NamedTuple):
                 f"{self.name} has fewer brokers than {self.setting} asks copies of: write ?replication=1 there"
             )
         return Unavailable(f"{self.name} cannot serve now ({said.name()}: {said.str():.120}): check the brokers")
+
+    def _wrong_password(self) -> BadSetting:
+        return BadSetting(f"{self.name} refuses this user or password: correct it in {self.setting}")
 
     def silent(self) -> Unavailable:
         return Unavailable(
@@ -141,10 +159,6 @@ _COMMON: dict[str, Any] = {
 }
 
 
-def _say_nothing(_: Any) -> None:
-    """Trouble is said by the calls that meet it."""
-
-
 def code_of(error: Exception) -> Any:
     """The driver's own error inside an exception; None if there is none."""
     if isinstance(error, KafkaException) and error.args and isinstance(error.args[0], KafkaError):
@@ -183,7 +197,8 @@ def server_of(url: str, setting: str) -> Server:
         options.setdefault("sasl.mechanism", "PLAIN")
     options["security.protocol"] = ("sasl_" if account else "") + ("ssl" if tls == "on" else "plaintext")
     options["bootstrap.servers"] = ",".join(f"{host}:{port}" for host, port in hosts)
-    return Server(f"Kafka at {options['bootstrap.servers']}", setting, hosts, options, _replication(given, setting))
+    copies = _replication(given, setting)
+    return Server(f"Kafka at {options['bootstrap.servers']}", setting, hosts, options, copies, refusals=[])
 
 
 def _host(place: str, setting: str) -> tuple[str, int]:

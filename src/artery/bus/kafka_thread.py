@@ -13,6 +13,8 @@ from artery.errors import TooMuch, Unavailable
 
 JOBS_MAX = 10_000
 """Jobs that may wait for one thread."""
+WAITED_S = 1.0
+"""Who has waited so long when the server is found to be silent is told with the one that found it."""
 
 T = TypeVar("T")
 
@@ -28,8 +30,8 @@ class Lane:
     """Runs jobs one after the other; when there are none, `idle` every `idle_s`.
 
     A caller waits for `ANSWER_S`, then is told that the server is silent; a job that nobody waits for any more is not
-    begun. One that was under way is finished, and `unheard` is given its result. Whoever waited while the server was
-    silent to another is told so with that one, and does not find it out for himself.
+    begun. One that was under way is finished, and `unheard` is given its result. Whoever has waited while the server
+    was silent to another is told so with that one, and does not find it out anew.
     """
 
     def __init__(self, server: Server, name: str, idle: Callable[[], None] | None = None, idle_s: float = 0.1) -> None:
@@ -129,7 +131,7 @@ class Lane:
             return
 
     def _outcome(self, job: _Job) -> tuple[Any, Exception | None]:
-        if job.asked < self._silent:
+        if self._silent - job.asked > WAITED_S:
             return None, self._server.silent()
         try:
             return job.run(), None

@@ -108,7 +108,9 @@ class Topics:
         try:
             return run(self)
         except (KafkaException, TimeoutError):
-            self._admin = None
+            admin, self._admin = self._admin, None
+            if admin is not None:
+                admin.poll(0)  # in which the driver says it if it was refused
             raise
 
     def known(self, stream: str) -> Topic | None:
