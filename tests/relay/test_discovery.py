@@ -190,3 +190,9 @@ def test_a_place_is_an_address_or_a_name(text: str, place: tuple[str, int]) -> N
 def test_what_is_no_place_is_refused_at_start(text: str) -> None:
     with pytest.raises(BadSetting, match="ART_RELAY_PROCESSORS takes"):
         service.check(Settings().with_(relay={"processors": (text,)}))
+
+
+@pytest.mark.parametrize("text", ["127.0.0.1", "dns.example:53", "127.0.0.1:", "[::1]:x"])
+def test_what_is_no_name_server_is_refused_at_start(text: str) -> None:
+    with pytest.raises(BadSetting, match="ART_RELAY_NAMESERVER takes"):
+        service.check(Settings().with_(relay={"nameserver": text}))

@@ -122,11 +122,16 @@ def _resolver(nameserver: str) -> "Resolver":
 
     if not nameserver:
         return Resolver()
-    host, _, port = nameserver.rpartition(":")
     made = Resolver(configure=False)
-    try:
-        made.nameservers = [str(ipaddress.ip_address((host or port).strip("[]")))]
-        made.port = int(port) if host else 53
-    except ValueError:
-        raise BadSetting(f"ART_RELAY_NAMESERVER takes an address as in 127.0.0.1:53, not {nameserver!r:.80}") from None
+    address, made.port = nameserver_of(nameserver)
+    made.nameservers = [address]
     return made
+
+
+def nameserver_of(text: str) -> tuple[str, int]:
+    """The address and port of a name server."""
+    host, _, port = text.rpartition(":")
+    try:
+        return str(ipaddress.ip_address(host.strip("[]"))), int(port)
+    except ValueError:
+        raise BadSetting(f"ART_RELAY_NAMESERVER takes an address as in 127.0.0.1:53, not {text!r:.80}") from None

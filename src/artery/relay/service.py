@@ -15,7 +15,7 @@ from artery.errors import ArteryError, BadSetting, CannotStart, Unavailable
 from artery.relay.allowed import Allowed, Revoked, pair_of
 from artery.relay.base import Fan
 from artery.relay.demand import Demand
-from artery.relay.discovery import Discovery, place_of
+from artery.relay.discovery import Discovery, nameserver_of, place_of
 from artery.relay.door import Door
 from artery.relay.fanout import Fanout
 from artery.relay.guarded import Guarded
@@ -71,6 +71,8 @@ def check(settings: Settings) -> None:
     host, keys = settings.relay.host, settings.relay.keys
     for text in settings.relay.processors:
         place_of(text)
+    if settings.relay.nameserver:
+        nameserver_of(settings.relay.nameserver)
     if keys:
         pair_of(Path(keys))
     elif not is_loopback(host):
