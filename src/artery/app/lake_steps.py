@@ -19,8 +19,8 @@ from artery.live.base import Term
 from artery.settings import Settings
 from artery.store.base import Store
 
-TAKEN_S = 60.0
-"""How long the pipeline may take to begin: it may be storing a batch."""
+TAKEN_S = 120.0
+"""How long the pipeline may take to begin: it may be starting, storing a batch, or joining files on its own."""
 WAIT_S = 1_800.0
 _LOOK_S = 0.1
 Tell = Callable[[int, str], None]

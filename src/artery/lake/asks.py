@@ -12,7 +12,7 @@ PIN = "artery:lake:pin:"
 """`…pin:{table}:{snapshot}:{holder}`: a reader that wants this snapshot to stay, for as long as the key lives."""
 STATE = "artery:lake"
 """How every table is, as its writer last saw it."""
-ASK_TTL_S = 30.0
+ASK_TTL_S = 120.0
 ANSWER_TTL_S = 600.0
 STATE_TTL_S = 24 * 3_600.0
 
