@@ -21,11 +21,9 @@ _HERE = Path(__file__).parent
 _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _PYTHON_RESERVED_MB = 64
 
-_SMALL = {
-    # To write and compile Java for each batch takes longer than a batch of this size.
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
+# To write and compile Java for a small batch takes longer than the batch does; a large one is done in half the time.
+_SMALL = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+_LARGE = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 
 
 def configuration(settings: Settings) -> dict[str, str]:
@@ -97,15 +95,22 @@ def is_local(settings: Settings) -> bool:
     return settings.pipeline.master.startswith("local")
 
 
+def suit(session: Any, *, large: bool) -> None:
+    """Have the next batches of this session's query computed as suits their size; a cluster's are always large."""
+    if session.conf.get("spark.master").startswith("local"):
+        for name, value in (_LARGE if large else _SMALL).items():
+            session.conf.set(name, value)
+
+
 def local_folder(settings: Settings) -> Path:
     """Scratch of this process alone: another driver of the same data folder has its own."""
     return settings.folder / "run" / "spark" / f"{socket.gethostname()}-{os.getpid()}"
 
 
 def jvm_options(settings: Settings) -> list[str]:
-    """A small heap that is collected by one thread and compiled quickly: this service is mostly idle."""
+    """A small heap that is collected by one thread: this service is mostly idle."""
     options = [f"-Xmx{settings.pipeline.heap_mb}m", "-Xms64m", "-Xss16m", "-XX:+UseSerialGC"]
-    options += ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=96m", "-XX:MaxMetaspaceSize=320m"]
+    options += ["-XX:ReservedCodeCacheSize=160m", "-XX:MaxMetaspaceSize=320m"]
     options += ["-XX:-UsePerfData", "-Xshare:auto", "-XX:+ExitOnOutOfMemoryError"]
     options += [f"-Dlog4j2.configurationFile=file://{_HERE / 'log4j2.properties'}"]
     options += [f"-Dartery.log={settings.folder / 'logs' / 'spark.log'}"]

@@ -27,6 +27,7 @@ from artery.pipeline.merges import Slice
 from artery.pipeline.offsets import STORE, Offsets
 from artery.pipeline.outcomes import Outcomes
 from artery.pipeline.progress import Progress
+from artery.pipeline.session import suit
 from artery.pipeline.symbols import Tidings
 from artery.pipeline.transforms import SLACK_MS, candles_of, late_windows
 from artery.telemetry import logger
@@ -34,6 +35,8 @@ from artery.telemetry import logger
 NAME = "store"
 _log = logger("pipeline")
 _PAGE = 1_000
+LARGE = 20_000
+"""Rows of a batch after which the next one is taken to be large too: the lake is catching up."""
 TRY_AGAIN_S, TRY_FOR_S = 3.0, 600.0
 """How long a batch that could not be written waits before it is tried again; and after which time the pipeline is
 started anew, in case that helps."""
@@ -108,10 +111,12 @@ class StoreQuery:
         self._tidings = tidings
         self._periods = tuple(periods)
         self._announce = announce
+        self._rows = 0
 
     def on_batch(self, found: Any, batch_id: int) -> None:
         """Spark's foreachBatch."""
         began = time.monotonic()
+        suit(found.sparkSession, large=self._rows >= LARGE)
         with self.progress.batch_of(batch_id):
             batch = found.persist()
             try:
@@ -162,6 +167,7 @@ class StoreQuery:
         self._ack(found.end)
         self.progress.positions = dict(found.end)
         self.progress.rows += found.rows
+        self._rows = found.rows
 
     def _commit(self, batch: DataFrame, kind: str, part: Slice, *, whole: bool) -> None:
         column = _COLUMN[kind]
