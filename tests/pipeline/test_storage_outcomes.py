@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from artery import crash
 from artery.lake.catalog import open_catalog
 from artery.lake.reads import newest_commit, positions_of
 from artery.lake.tables import OHLC
@@ -23,7 +23,7 @@ from tests.pipeline.test_storage import MINUTE, ZERO, Stored, own, rows_of
 Ready = HistoryReadyNotification
 
 
-class Death(Exception):
+class Death(BaseException):
     """The driver died here."""
 
 
@@ -149,11 +149,11 @@ def named(spark: House, table: str) -> str:
     return positions_of(newest_commit(found, "store"))["history"]
 
 
-@pytest.mark.parametrize("where", ["commit", "announce"])
+@pytest.mark.parametrize("where", ["finishing", "outcomes"])
 def test_a_driver_that_dies_before_the_announcement_is_followed_by_one_that_makes_it(
-    spark: House, log: Log, store: Store, where: str, monkeypatch: pytest.MonkeyPatch
+    spark: House, log: Log, store: Store, where: str
 ) -> None:
-    def die(*_: Any) -> None:
+    def die() -> None:
         raise Death
 
     coin = f"DIES{where.upper()}"
@@ -161,14 +161,17 @@ def test_a_driver_that_dies_before_the_announcement_is_followed_by_one_that_make
     note(log, store, request)
     send(log, request)
     first = Requested(spark, log, store)
-    monkeypatch.setattr(first.outcomes, where, die)
-    with pytest.raises(Death):
-        first.run()
+    crash.arm(f"pipeline.{where}", die)
+    try:
+        with pytest.raises(Death):
+            first.run()
+    finally:
+        crash.arm("")
     assert len(rows_of(spark, "ohlc", f"SIM:{coin}")) == 3, "the candles were committed before"
     assert announced(log) == []
     assert named(spark, "ohlc") == "0", "the candles' commit does not vouch for pages whose outcome is not there"
-    reached = "0" if where == "commit" else named(spark, "requests")
-    assert reached == ("0" if where == "commit" else "4")
+    reached = "0" if where == "finishing" else named(spark, "requests")
+    assert reached == ("0" if where == "finishing" else "4")
     second = Requested(spark, log, store, ZERO | {"history": reached})
     second.outcomes.take_up(spark.session)
     second.run()
