@@ -12,7 +12,7 @@ from tests.servers import TRIES, Server, free_port
 WAIT_S = 60.0
 _PLACES = "/usr/lib/postgresql"
 _USER, _PASSWORD, _DATABASE = "artery", "pass word/1", "postgres"
-_OPTIONS = "-c fsync=off -c synchronous_commit=off -c shared_buffers=16MB -c max_connections=20 -c jit=off"
+_OPTIONS = "-c fsync=off -c shared_buffers=16MB -c max_connections=20 -c jit=off"
 
 
 class PostgresServer(Server):
