@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from typing import TypeVar
 
 import pytest
@@ -15,6 +15,33 @@ from artery.errors import ArteryError, Unavailable
 WAIT_S = 60.0
 
 T = TypeVar("T")
+Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def answering(serve: Serve) -> AsyncIterator[int]:
+    """The port of a server whose connections end with it, whatever its clients do."""
+    under_way: set[asyncio.Task[None] | None] = set()
+
+    async def connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        under_way.add(task := asyncio.current_task())
+        try:
+            await serve(reader, writer)
+        finally:
+            under_way.discard(task)
+            writer.transport.abort()
+
+    running = await asyncio.start_server(connection, "127.0.0.1", 0)
+    try:
+        yield running.sockets[0].getsockname()[1]
+    finally:
+        running.close()
+        await asyncio.sleep(0.05)  # whoever was just let in begins, and can be ended
+        left = [task for task in under_way if task]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        await running.wait_closed()
 
 
 def numbered(*numbers: int) -> list[dict[str, str]]:

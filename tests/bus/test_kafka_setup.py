@@ -14,7 +14,7 @@ from artery.bus.kafka_check import findings, look_at_kafka
 from artery.bus.kafka_server import server_of
 from artery.bus.kafka_topics import SETTINGS
 from artery.errors import BadSetting, CannotStart, Unavailable
-from tests.bus.steps import said
+from tests.bus.steps import answering, said
 from tests.kafka import BROKER, KafkaServer
 from tests.servers import free_port
 
@@ -61,11 +61,8 @@ async def old_broker() -> AsyncIterator[str]:
             api, version, number = struct.unpack(">hhi", request[:8])
             body = _versions(version) if api == 18 else _metadata(port, request[8:])
             writer.write(struct.pack(">ii", len(body) + 4, number) + body)
-        writer.close()
 
-    running = await asyncio.start_server(serve, "127.0.0.1", 0)
-    port = running.sockets[0].getsockname()[1]
-    async with running:
+    async with answering(serve) as port:
         yield f"kafka://127.0.0.1:{port}"
 
 

@@ -9,7 +9,7 @@ import redis
 from artery.bus.redis import RedisBus
 from artery.bus.redis_check import check_redis
 from artery.errors import BadSetting, CannotStart, Unavailable
-from tests.bus.steps import said
+from tests.bus.steps import answering, said
 from tests.servers import RedisServer, free_port
 
 
@@ -35,11 +35,9 @@ async def old_server() -> AsyncIterator[str]:
         info = b"# Server\r\nredis_version:6.2.14\r\nredis_mode:standalone\r\n"
         while await reader.read(1_000):
             writer.write(b"$%d\r\n%s\r\n" % (len(info), info))
-        writer.close()
 
-    running = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with running:
-        yield f"redis://127.0.0.1:{running.sockets[0].getsockname()[1]}"
+    async with answering(serve) as port:
+        yield f"redis://127.0.0.1:{port}"
 
 
 async def test_a_wrong_and_a_missing_password_are_told_apart(locked: RedisServer, server: RedisServer) -> None:

@@ -103,9 +103,11 @@ def test_what_a_notification_or_a_reader_pinned_can_be_read_and_the_rest_goes(sp
 
 def test_spark_pyiceberg_and_duckdb_read_the_same_rows_at_the_same_snapshot(spark: House, log: Log) -> None:
     """No file deletes rows of another, so a snapshot is exactly its data files, and DuckDB needs no more."""
-    store = commits(spark, log, "SAME", 1)
+    store = commits(spark, log, "READERS", 1)
     snapshots = [upkeep.look(spark.session, OHLC).current]
-    log.append("candle", *encoded(own("SAME", "99", closed=True, at=50), own("SAME", "7", at=51, start=BASE + MINUTE)))
+    log.append(
+        "candle", *encoded(own("READERS", "99", closed=True, at=50), own("READERS", "7", at=51, start=BASE + MINUTE))
+    )
     store.run()
     snapshots.append(upkeep.look(spark.session, OHLC).current)
     compacted(spark)
