@@ -81,6 +81,7 @@ class Apart:
             ART_INGEST_LOCK_TTL_S=str(LOCK_TTL_S),
             ART_PIPELINE_STORE_S="2",
             ART_PIPELINE_SLOW_STORE_S="2",
+            ART_INGEST_HISTORY_DAYS="1",
         )
 
     def start(self, name: str) -> Service:
