@@ -17,6 +17,8 @@ from artery.lake.reads import Lake
 from artery.pipeline.calls import Calls
 from artery.pipeline.session import Spark
 from artery.settings import Settings
+from artery.store.base import Store
+from artery.store.open import open_store
 
 T = TypeVar("T")
 
@@ -102,3 +104,13 @@ def log(tmp_path: Path, calls: Calls) -> Iterator[Log]:
     made = Log(url, calls(opened, "opening the bus"), calls)
     yield made
     made.do(made.bus.close)
+
+
+@pytest.fixture
+def store(log: Log, tmp_path: Path) -> Iterator[Store]:
+    async def opened() -> Store:
+        return open_store(f"sqlite:///{tmp_path}/store.db")
+
+    made = log.do(opened)
+    yield made
+    log.do(made.close)

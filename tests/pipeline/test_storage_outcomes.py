@@ -1,8 +1,5 @@
 """Clients' requests in the lake: one outcome each, announced after the commit, whatever dies in between."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from artery import crash
@@ -13,7 +10,6 @@ from artery.model.periods import Period
 from artery.pipeline.outcomes import Outcomes, status_of
 from artery.pipeline.storage import StoreQuery
 from artery.store.base import Store
-from artery.store.open import open_store
 from artery.wire import history, requests
 from artery.wire.artery_pb2 import DataRequest, HistoryReadyNotification, OHLCBatch
 from tests.pipeline.conftest import House, Log
@@ -25,16 +21,6 @@ Ready = HistoryReadyNotification
 
 class Death(BaseException):
     """The driver died here."""
-
-
-@pytest.fixture
-def store(log: Log, tmp_path: Path) -> Iterator[Store]:
-    async def opened() -> Store:
-        return open_store(f"sqlite:///{tmp_path}/store.db")
-
-    made = log.do(opened)
-    yield made
-    log.do(made.close)
 
 
 class Requested(Stored):

@@ -1,8 +1,6 @@
 """Markets' metadata in the lake: every version once, told of after the commit, whatever dies in between."""
 
-from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +11,6 @@ from artery.model.symbols import Symbol
 from artery.pipeline.storage import StoreQuery
 from artery.pipeline.symbols import KEY, Tidings
 from artery.store.base import Store
-from artery.store.open import open_store
 from artery.wire import metadata
 from artery.wire.artery_pb2 import SymbolMetadataUpdated
 from tests.pipeline.conftest import House, Log
@@ -23,16 +20,6 @@ from tests.pipeline.test_storage import ZERO, Stored, rows_of
 
 class Death(Exception):
     """The driver died here."""
-
-
-@pytest.fixture
-def store(log: Log, tmp_path: Path) -> Iterator[Store]:
-    async def opened() -> Store:
-        return open_store(f"sqlite:///{tmp_path}/store.db")
-
-    made = log.do(opened)
-    yield made
-    log.do(made.close)
 
 
 class Listed(Stored):
