@@ -11,6 +11,7 @@ from pathlib import Path
 
 import uvloop
 
+from artery.app.heap import settle
 from artery.bus.open import open_bus
 from artery.gateway import keys
 from artery.gateway.service import Gateway, listening
@@ -114,9 +115,12 @@ async def serve(folder: Path, live_url: str, coins: list[str], old: list[str], p
     key = await keys.local_key(store, settings.folder)
     with listening("127.0.0.1", 0) as listener:
         gateway = Gateway(settings, bus, pubsub, store, lake, static=None)
-        serving = asyncio.create_task(
-            gateway.run(listener, lambda port: print(f"ready {port} {key}", flush=True)), name="bench gateway"
-        )
+
+        def ready(port: int) -> None:
+            settle()  # as every service does
+            print(f"ready {port} {key}", flush=True)
+
+        serving = asyncio.create_task(gateway.run(listener, ready), name="bench gateway")
         await obey(Publisher(pubsub, coins))
         serving.cancel()
         await asyncio.wait([serving], timeout=10)

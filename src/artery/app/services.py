@@ -6,10 +6,14 @@ import signal
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from artery.app.heap import settle
 from artery.app.notes import Beat, Note, write_note
 from artery.errors import BadInput
 from artery.settings import Settings
 from artery.telemetry import logger
+
+_UP_S = 5.0
+"""By then a service is up."""
 
 _log = logger("app")
 
@@ -86,6 +90,7 @@ def _until_stopped(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
         loop.set_exception_handler(_tell)
         for one in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(one, stop)
+        loop.call_later(_UP_S, settle)
         try:
             await task
         except asyncio.CancelledError:
