@@ -35,7 +35,7 @@ REQUIRED_GROUPS = {
 """Groups that hold the trimmer back, once they exist."""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """One record of a stream; `id` is its position, `tries` how often a group was given it."""
 
     id: str

@@ -35,7 +35,11 @@ class Run(msgspec.Struct, frozen=True):
 def ranges(numbers: Iterable[int]) -> Iterator[tuple[int, int]]:
     """Numbers as ranges without holes: 1 2 3 7 → (1, 3) (7, 7)."""
     low = high = None
-    for number in sorted(set(numbers)):
+    ordered = sorted(set(numbers))
+    if ordered and ordered[-1] - ordered[0] == len(ordered) - 1:  # as nearly always
+        yield ordered[0], ordered[-1]
+        return
+    for number in ordered:
         if low is None or high is None:
             low = high = number
         elif number == high + 1:

@@ -12,7 +12,16 @@ from artery.bus import sqlite_log as log
 from artery.bus import sqlite_upkeep as upkeep
 from artery.bus.base import DEAD, START, Entry, GroupState, StreamState, Trimmed
 from artery.bus.letters import about, stream_of
-from artery.bus.sqlite_schema import check_base, check_name, make_stream, number_of, prepare, stream_exists, table_of
+from artery.bus.sqlite_schema import (
+    check_base,
+    check_name,
+    make_stream,
+    number_of,
+    numbers_of,
+    prepare,
+    stream_exists,
+    table_of,
+)
 from artery.bus.sqlite_torn import count_torn
 from artery.bus.sqlite_watch import Watch
 from artery.errors import BadInput
@@ -175,7 +184,7 @@ class SqliteBus:
                 return entries
 
     async def ack(self, stream: str, group: str, ids: Sequence[str]) -> int:
-        table, numbers = table_of(self._base, stream), [number_of(position) for position in ids]
+        table, numbers = table_of(self._base, stream), numbers_of(ids)
         return await self._writer.submit(lambda connection: groups.ack(connection, table, group, numbers))
 
     async def ack_up_to(self, stream: str, group: str, position: str) -> None:
@@ -238,7 +247,7 @@ class SqliteBus:
         return await self._look(table, 0, lambda connection: upkeep.count_after(connection, table, number))
 
     async def when(self, stream: str, ids: Sequence[str]) -> list[int]:
-        table, numbers = table_of(self._base, stream), [number_of(position) for position in ids]
+        table, numbers = table_of(self._base, stream), numbers_of(ids)
         return await self._look(table, [0] * len(ids), lambda connection: upkeep.when(connection, table, numbers))
 
     async def fences(self) -> dict[str, int]:
@@ -272,7 +281,7 @@ class SqliteBus:
         return str(position)
 
     async def requeued(self, dead_ids: Sequence[str]) -> set[str]:
-        dead, numbers = table_of(self._base, DEAD), [number_of(position) for position in dead_ids]
+        dead, numbers = table_of(self._base, DEAD), numbers_of(dead_ids)
         return set(map(str, await self._reader.submit(lambda connection: upkeep.marked(connection, dead, numbers))))
 
     async def close(self) -> None:

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from typing import NoReturn
 
 from artery.bus import sqlite_log as log
 from artery.bus.base import Entry, GroupState
@@ -19,9 +20,22 @@ def _row(connection: sqlite3.Connection, table: str, group: str) -> tuple[int, i
     row: tuple[int, int] | None = connection.execute(
         "SELECT id, last FROM groups WHERE stream = ? AND name = ?", (table, group)
     ).fetchone()
-    if row is None:
-        raise BadInput(f"{table} has no group {group!r:.60}: call ensure_group first")
-    return row
+    return row or _missing(table, group)
+
+
+def _stand(connection: sqlite3.Connection, table: str, group: str) -> tuple[int, int, int, int]:
+    """The same, and the ends of the stream, in one statement."""
+    row: tuple[int, int, int, int] | None = connection.execute(
+        f"""SELECT id, last, trimmed,
+                   coalesce((SELECT first + size - 1 FROM "{table}" ORDER BY first DESC LIMIT 1), trimmed)
+            FROM groups JOIN streams ON streams.name = stream WHERE stream = ? AND groups.name = ?""",
+        (table, group),
+    ).fetchone()
+    return row or _missing(table, group)
+
+
+def _missing(table: str, group: str) -> NoReturn:
+    raise BadInput(f"{table} has no group {group!r:.60}: call ensure_group first")
 
 
 def read_new(
@@ -31,8 +45,7 @@ def read_new(
 
     A loss is said once: the group goes on behind it.
     """
-    group_id, last = _row(connection, table, group)
-    trimmed, head = log.ends(connection, table)
+    group_id, last, trimmed, head = _stand(connection, table, group)
     if last < trimmed:
         _advance(connection, group_id, trimmed)
         message = f"{table} was trimmed up to {trimmed} before {group} had read past {last}"
@@ -177,6 +190,9 @@ def _replace(connection: sqlite3.Connection, group_id: int, run: Run, rests: Seq
 
 def _remove(connection: sqlite3.Connection, group_id: int, low: int, high: int) -> int:
     """Take a range out of the runs that touch it; return how many entries that were."""
+    whole = "DELETE FROM pending WHERE group_id = ? AND first = ? AND last = ?"
+    if connection.execute(whole, (group_id, low, high)).rowcount:  # what was given in one go, as nearly always
+        return high - low + 1
     touching = _select(
         connection,
         """group_id = ?1 AND first <= ?3 AND last >= ?2 AND first >=

@@ -2,6 +2,7 @@
 
 import re
 import sqlite3
+from collections.abc import Sequence
 
 from artery.errors import BadInput, BadSetting, CannotStart
 from artery.store.sqlite_file import translate
@@ -11,6 +12,7 @@ VERSION = 2
 _BASE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _STREAM = re.compile(r"[a-z][a-z0-9_]{0,39}", re.ASCII)
 _POSITION = re.compile(r"[0-9]{1,18}", re.ASCII)
+_POSITIONS = re.compile(r"[0-9]{1,18}(?:,[0-9]{1,18})*", re.ASCII)
 NAME_MAX = 200
 
 _SCHEMA = f"""
@@ -97,6 +99,14 @@ def number_of(position: str) -> int:
     if not _POSITION.fullmatch(position):
         raise BadInput(f"{position!r:.40} is not a position of this log: hand back one that it gave")
     return int(position)
+
+
+def numbers_of(positions: Sequence[str]) -> list[int]:
+    """Many positions, looked at all at once: that is an ack's whole work in this thread."""
+    joined = ",".join(positions)
+    if _POSITIONS.fullmatch(joined) and joined.count(",") == len(positions) - 1:
+        return list(map(int, positions))
+    return [number_of(position) for position in positions]
 
 
 def check_name(name: str, what: str) -> str:
