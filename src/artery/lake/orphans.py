@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 import msgspec
 from pyiceberg.manifest import ManifestFile
@@ -17,6 +17,7 @@ from pyiceberg.table import Table as IcebergTable
 
 from artery.errors import ArteryError
 from artery.lake.catalog import translated
+from artery.lake.places import path_of
 from artery.lake.reads import Lake
 from artery.lake.tables import TABLES
 
@@ -39,7 +40,7 @@ def remove_orphans(lake: Lake, now_ms: int, age_ms: int = AGE_MS) -> Removed:
             handle = lake.handle(table)
             if handle is None or urlsplit(handle.location()).scheme != "file":
                 continue
-            there = list(_old(_path(handle.location()), now_ms - age_ms))
+            there = list(_old(path_of(handle.location()), now_ms - age_ms))
             # Named by the newest metadata, which is read after the files were listed.
             handle = lake.handle(table)
             named = _named(handle) if there and handle else set()
@@ -68,11 +69,7 @@ def _named(handle: IcebergTable) -> set[Path]:
         found.add(path)
         entries = manifest.fetch_manifest_entry(handle.io, discard_deleted=False)
         found |= {entry.data_file.file_path for entry in entries}
-    return {_path(name) for name in found}
-
-
-def _path(location: str) -> Path:
-    return Path(unquote(urlsplit(location).path)) if location.startswith("file:") else Path(location)
+    return {path_of(name) for name in found}
 
 
 def main() -> None:

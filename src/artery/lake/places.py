@@ -25,6 +25,11 @@ def warehouse(folder: Path) -> str:
     return f"file://{folder.absolute()}/lake/warehouse"
 
 
+def path_of(location: str) -> Path:
+    """The path of a file that Iceberg names: `file:///a%20b` → `/a b`."""
+    return Path(unquote(urlsplit(location).path)) if location.startswith("file:") else Path(location)
+
+
 def on_server(catalog_url: str) -> bool:
     """Whether the catalog is a PostgreSQL database; else it is a SQLite file in the data folder."""
     return bool(catalog_url and _server(catalog_url))

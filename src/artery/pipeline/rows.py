@@ -15,6 +15,7 @@ from artery.model.periods import Period
 from artery.model.symbols import Symbol
 from artery.model.tickers import parse_ticker, ticker
 from artery.pipeline import columns, decode
+from artery.pipeline.data_files import Home, Written, write
 from artery.pipeline.decode import Raw
 
 pc: Any = compute  # its stubs know neither decimals nor chunks
@@ -48,13 +49,22 @@ SCHEMA = pa.schema(
 client's request is in `outcome`, as its protobuf."""
 
 
+class Reached(msgspec.Struct, frozen=True):
+    """What the row of kind `end` says: how far the batch reaches, and which files hold its trades if no rows do."""
+
+    positions: dict[str, str]
+    files: list[Written] = []
+
+
 class Rows:
     """Collects the rows of one micro-batch; of two with the same key the newer stays."""
 
-    def __init__(self, book_ms: int) -> None:
+    def __init__(self, book_ms: int, home: Home | None = None) -> None:
         self._book_ms = book_ms
+        self._home = home
         self._rows: dict[tuple[Any, ...], Row] = {}
         self._trades: list[pa.Table] = []
+        self._files: list[Written] = []
 
     def take(self, stream: str, entries: Iterable[Raw]) -> None:
         """Take in entries of one stream, oldest first; of `trade` all at once."""
@@ -70,7 +80,7 @@ class Rows:
 
     def record_batch(self, end: dict[str, str]) -> pa.RecordBatch:
         """All rows as Spark takes them, and how far they reach."""
-        reached = {"kind": END, "end": msgspec.json.encode(end).decode()}
+        reached = {"kind": END, "end": msgspec.json.encode(Reached(end, self._files)).decode()}
         rest = pa.Table.from_pylist([*self._rows.values(), reached], schema=SCHEMA)
         return pa.concat_tables([*self._trades, rest]).combine_chunks().to_batches()[0]
 
@@ -85,7 +95,12 @@ class Rows:
 
     def _take_trades(self, entries: Iterable[Raw]) -> None:
         found = columns.trades_of(entries)
-        self._trades.append(_trade_rows(found.table))
+        kept = _lake_trades(found.table)
+        files = write(kept, self._home) if self._home else None
+        if files is None:
+            self._trades.append(_trade_rows(kept))
+        else:
+            self._files += files
         for raw, error in found.bad:
             self._give_up(TRADE, raw, error)
 
@@ -134,8 +149,8 @@ def _newer(row: Row, old: Row) -> bool:
     return (row["closed"], row["rev"], row["updated"]) >= (old["closed"], old["rev"], old["updated"])
 
 
-def _trade_rows(trades: pa.Table) -> pa.Table:
-    """Trades as rows of the lake, each once."""
+def _lake_trades(trades: pa.Table) -> pa.Table:
+    """Trades as rows of their table, each once."""
     market: Any = (
         pc.binary_join_element_wise(trades["provider"], trades["coin"], ":").combine_chunks().dictionary_encode()
     )
@@ -143,9 +158,13 @@ def _trade_rows(trades: pa.Table) -> pa.Table:
     kept = columns.once(trades.append_column("ticker", names.take(market.indices)), TRADES.key)
     renamed = {"price": "px", "size": "sz", "received": "event_ts"}
     made = [_as(kept[renamed.get(field.name, field.name)].combine_chunks(), field.type) for field in TRADES.schema]
-    own = pa.StructArray.from_arrays(
-        made, fields=[SCHEMA.field(TRADE).type.field(field.name) for field in TRADES.schema]
-    )
+    return pa.table(made, schema=TRADES.schema)
+
+
+def _trade_rows(trades: pa.Table) -> pa.Table:
+    """Rows of `trades` as Spark takes them."""
+    fields = [SCHEMA.field(TRADE).type.field(field.name) for field in TRADES.schema]
+    own = pa.StructArray.from_arrays([column.combine_chunks() for column in trades.columns], fields=fields)
     columns_of = {"kind": pa.array([TRADE] * len(own), pa.string()), TRADE: own}
     return pa.table([columns_of.get(field.name, pa.nulls(len(own), field.type)) for field in SCHEMA], schema=SCHEMA)
 

@@ -17,7 +17,7 @@ from artery.bus.log_id import log_id, name_log
 from artery.bus.reader import open_reader
 from artery.errors import ArteryError, CannotStart, Unavailable
 from artery.model.periods import parse_periods
-from artery.pipeline import saved
+from artery.pipeline import appends, saved
 from artery.pipeline.calls import Calls
 from artery.pipeline.candles import CandleBook
 from artery.pipeline.decode import Raw
@@ -175,6 +175,7 @@ class Running:
             slow_s=made.slow_store_s,
             book_ms=max(1, int(made.book_s * 1_000)),
             periods=tuple(period.seconds for period in self._periods),
+            home=appends.home(spark) if name == "store" else None,
         )
         self._queries[name] = start_query(spark, name, source, options, on_batch, self._settings)
 

@@ -18,6 +18,7 @@ from artery.bus.reader import BusReader, open_reader
 from artery.errors import ArteryError
 from artery.model.periods import DERIVED, Period
 from artery.pipeline import bars, rows
+from artery.pipeline.data_files import Home
 from artery.pipeline.folding import trade_bars
 from artery.pipeline.offsets import Offsets, Turns, plan_fast, plan_store, span
 
@@ -40,6 +41,7 @@ class Options(msgspec.Struct, frozen=True):
     slow_s: float = 0.0
     book_ms: int = 1_000
     periods: tuple[int, ...] = tuple(period.seconds for period in DERIVED)
+    home: Home | None = None
 
     @staticmethod
     def of(options: Any) -> "Options":
@@ -150,7 +152,7 @@ class RowsReader(_Reader):
         return end
 
     def _read(self, bus: BusReader, part: Span) -> pa.RecordBatch:
-        found = rows.Rows(self._options.book_ms)
+        found = rows.Rows(self._options.book_ms, self._options.home)
         for stream, end in part.end.items():
             if place(end) > place(part.start[stream]):
                 found.take(stream, span(bus, stream, part.start[stream], end))

@@ -20,9 +20,10 @@ from artery.lake.places import NAME as CATALOG
 from artery.lake.tables import BOOKS, GAPS, OHLC, REQUESTS, SYMBOLS, TRADES, Table
 from artery.model.events import Candle
 from artery.model.periods import DERIVED, Period
-from artery.pipeline import decode, merges, rows
+from artery.pipeline import appends, decode, merges, rows
 from artery.pipeline.calls import Calls
 from artery.pipeline.candles import KEEP_MS
+from artery.pipeline.data_files import Written
 from artery.pipeline.merges import Slice
 from artery.pipeline.offsets import STORE, Offsets
 from artery.pipeline.outcomes import Outcomes
@@ -67,8 +68,8 @@ _INSERTED: Mapping[str, tuple[Table, str]] = {
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What a batch holds: for each kind where its rows lie, how far it reaches, how many entries are bad,
-    by how much the latest trade came late, and how many requests end in it."""
+    """What a batch holds: for each kind where its rows lie, how far it reaches, how many entries are bad, by how much
+    the latest trade came late, how many requests end in it; and the files that hold its trades, if no rows do."""
 
     slices: Mapping[str, list[Slice]]
     end: Offsets
@@ -76,6 +77,7 @@ class Found(msgspec.Struct, frozen=True):
     late_ms: int
     outcomes: int = 0
     rows: int = 0
+    files: Sequence[Written] = ()
 
 
 class StoreQuery:
@@ -83,6 +85,7 @@ class StoreQuery:
 
     A restart reads on from what the commits name, stream by stream, so a crash between two of them repeats nothing
     that was committed; and as every commit is a MERGE by key, a trade that is on the bus twice is in the lake once.
+    Only files of trades of which none is in the lake are committed as they are.
     """
 
     def __init__(
@@ -152,7 +155,7 @@ class StoreQuery:
             if kind == rows.TRADE and found.late_ms >= KEEP_MS - SLACK_MS:
                 self._sign(batch, batch_id)
                 with self.progress.phase("correct"):
-                    self._recompute(batch)
+                    self._recompute(_trades(batch, found))
             finishes = kind == rows.HISTORY and self._outcomes is not None and found.outcomes > 0
             for number, part in enumerate(parts, 1):
                 if number == len(parts) and not finishes:
@@ -163,10 +166,13 @@ class StoreQuery:
             self._positions[stream] = found.end[stream]
             if finishes:
                 self._finish(batch, batch_id)
+            if kind == rows.TRADE and found.files:
+                with self.progress.phase(kind):
+                    self._commit_files(batch, batch_id, found)
         crash.point("pipeline.committed")
         self._ack(found.end)
         self.progress.positions = dict(found.end)
-        self.progress.rows += found.rows
+        self.progress.rows += found.rows + sum(file.rows for file in found.files)
         self._rows = found.rows
 
     def _commit(self, batch: DataFrame, kind: str, part: Slice, *, whole: bool) -> None:
@@ -184,6 +190,19 @@ class StoreQuery:
         else:
             merges.insert_new(mine, table, at, part)
         self._count(table)
+        crash.point("pipeline.stored")
+
+    def _commit_files(self, batch: DataFrame, batch_id: int, found: Found) -> None:
+        """Files are left where they are when their rows are merged instead: what no commit names goes by itself."""
+        session, signature = batch.sparkSession, self._signature(batch_id)
+        if appends.are_new(session, found.files):
+            appends.append(session, found.files, signature)
+        else:
+            suit(session, large=True)
+            merges.sign(session, signature)
+            part = Slice(min(file.low for file in found.files), max(file.high for file in found.files))
+            merges.insert_new(_trades(batch, found), TRADES, "ts", part)
+        self._count(TRADES)
         crash.point("pipeline.stored")
 
     def _keep_symbols(self, mine: DataFrame, part: Slice) -> None:
@@ -210,15 +229,14 @@ class StoreQuery:
         self.commits[table.name] = self.commits.get(table.name, 0) + 1
         self.committed_ms = int(time.time() * 1_000)
 
-    def _recompute(self, batch: DataFrame) -> None:
+    def _recompute(self, mine: DataFrame) -> None:
         """Trades that came too late for the candle query: their candles are folded anew, from the lake and the batch.
 
         The batch's trades are committed only after that, so a crash on the way does all of it again.
         """
-        mine = batch.where(F.col("kind") == rows.TRADE).select("trade.*")
         late = late_windows(mine, KEEP_MS, self._periods).persist()
         try:
-            self._correct(batch.sparkSession, mine, late)
+            self._correct(mine.sparkSession, mine, late)
         finally:
             late.unpersist()
 
@@ -241,8 +259,11 @@ class StoreQuery:
         self._announce(candles)
 
     def _sign(self, batch: DataFrame, batch_id: int) -> None:
+        merges.sign(batch.sparkSession, self._signature(batch_id))
+
+    def _signature(self, batch_id: int) -> dict[str, str]:
         named = msgspec.json.encode(self._positions).decode()
-        merges.sign(batch.sparkSession, {QUERY: NAME, BATCH: str(batch_id), POSITIONS: named, LOG: str(self._log)})
+        return {QUERY: NAME, BATCH: str(batch_id), POSITIONS: named, LOG: str(self._log)}
 
     def _bury(self, found: Iterable[Any]) -> None:
         """Put what cannot be decoded with the dead letters."""
@@ -276,9 +297,9 @@ async def bury(bus: Bus, stream: str, entries: Sequence[tuple[Entry, str]]) -> N
 def look(batch: DataFrame) -> Found:
     """One small job that says what there is to commit."""
     at = F.coalesce("trade.ts", "book.ts", "ohlc.start", "gap.from", "symbol.valid_from")
-    late_ms = F.unix_millis("trade.received") - F.unix_millis("trade.ts")
+    late = F.unix_millis("trade.received") - F.unix_millis("trade.ts")
     seen = (
-        batch.select("kind", at.alias("at"), F.col("ohlc.period_s").alias("period_s"), late_ms.alias("late_ms"), "end")
+        batch.select("kind", at.alias("at"), F.col("ohlc.period_s").alias("period_s"), late.alias("late_ms"), "end")
         .groupBy("kind", F.to_date("at").alias("day"))
         .agg(
             F.count("*").alias("count"),
@@ -290,18 +311,28 @@ def look(batch: DataFrame) -> Found:
         )
         .collect()
     )
-    end = next(row["end"] for row in seen if row["kind"] == rows.END)
+    said = next(row["end"] for row in seen if row["kind"] == rows.END)
+    reached = msgspec.json.decode(said, type=rows.Reached)
+    late_ms = [row["late_ms"] or 0 for row in seen] + [file.late_ms for file in reached.files]
     return Found(
         {
             kind: merges.slices((row["low"], row["high"], row["periods"]) for row in seen if row["kind"] == kind)
             for kind in _STREAM
         },
-        msgspec.json.decode(end, type=dict[str, str]),
+        reached.positions,
         sum(row["count"] for row in seen if row["kind"] == rows.BAD),
-        max((row["late_ms"] or 0 for row in seen), default=0),
+        max(late_ms),
         sum(row["count"] for row in seen if row["kind"] == rows.OUTCOME),
         sum(row["count"] for row in seen if row["kind"] in _STREAM),
+        reached.files,
     )
+
+
+def _trades(batch: DataFrame, found: Found) -> DataFrame:
+    """The batch's trades, wherever they are."""
+    if not found.files:
+        return batch.where(F.col("kind") == rows.TRADE).select(f"{rows.TRADE}.*")
+    return batch.sparkSession.read.parquet(*[f"file://{file.path}" for file in found.files])
 
 
 def reason(error: Exception) -> str:

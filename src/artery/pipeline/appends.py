@@ -1,0 +1,88 @@
+"""Commits the files of trades that a batch's task has written, if none of their rows is in the lake already."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from artery.lake.places import path_of
+from artery.lake.tables import TRADES
+from artery.pipeline.data_files import Home, Written
+from artery.pipeline.upkeep import load
+
+LOOK_FILES, LOOK_BYTES = 20, 64 * 1024 * 1024
+"""How many files of the table, and how large in all, are looked through for trades of the batch; beyond that they are
+merged."""
+
+
+def home(session: Any) -> Home | None:
+    """Where a task may write files of `trades`; None if that is no folder that it can write to."""
+    handle = load(session, TRADES)
+    if not handle.location().startswith("file:"):
+        return None
+    schema = handle.schema()
+    ids = tuple(int(schema.findField(name).fieldId()) for name in TRADES.schema.names)
+    return Home(str(path_of(handle.location())), ids)
+
+
+def are_new(session: Any, files: Sequence[Written]) -> bool:
+    """Whether it is certain that the lake has none of these trades.
+
+    The table has one writer, so what is not there now is not there when the files are committed.
+    """
+    near = _near(session, min(one.low for one in files), max(one.high for one in files))
+    return near is not None and (not near or not _share(near, [one.path for one in files]))
+
+
+def append(session: Any, files: Sequence[Written], summary: Mapping[str, str]) -> None:
+    """One commit with all of these files; its summary names these."""
+    handle = load(session, TRADES)
+    adding = handle.newAppend()
+    for one in files:
+        adding = adding.appendFile(_data_file(session, handle, one))
+    for name, value in summary.items():
+        adding = adding.set(name, value)
+    adding.commit()
+
+
+def _near(session: Any, low: int, high: int) -> list[str] | None:
+    """The table's files that may hold trades of this time; None if that is much to read."""
+    expressions = session._jvm.org.apache.iceberg.expressions.Expressions
+    handle = load(session, TRADES)
+    scan = handle.newScan().filter(expressions.greaterThanOrEqual("ts", low))
+    tasks = scan.filter(expressions.lessThanOrEqual("ts", high)).planFiles()
+    try:
+        found: list[str] = []
+        size, each = 0, tasks.iterator()
+        while each.hasNext():
+            file = each.next().file()
+            found.append(str(path_of(file.location())))
+            size += file.fileSizeInBytes()
+            if len(found) > LOOK_FILES or size > LOOK_BYTES:
+                return None
+        return found
+    finally:
+        tasks.close()
+
+
+def _share(theirs: Sequence[str], ours: Sequence[str]) -> bool:
+    """Whether a row of `ours` has the key of one of `theirs`; only where their times meet are rows compared."""
+    import pyarrow.dataset as ds
+    from pyarrow import compute
+
+    pc: Any = compute  # its stubs do not know timestamps
+    key, time = list(TRADES.key), ds.field(TRADES.time)
+
+    def keys(paths: Sequence[str], like: Any = None) -> Any:
+        inside = None if like is None else (time >= pc.min(like["ts"])) & (time <= pc.max(like["ts"]))
+        return ds.dataset(list(paths), format="parquet").to_table(columns=key, filter=inside)
+
+    there = keys(theirs, like=keys(ours))
+    return bool(there.num_rows and keys(ours, like=there).join(there, keys=key, join_type="left semi").num_rows)
+
+
+def _data_file(session: Any, handle: Any, one: Written) -> Any:
+    iceberg = session._jvm.org.apache.iceberg
+    location = f"file://{one.path}"
+    file = handle.io().newInputFile(location)
+    metrics = iceberg.parquet.ParquetUtil.fileMetrics(file, iceberg.MetricsConfig.forTable(handle))
+    made = iceberg.DataFiles.builder(handle.spec()).withInputFile(file).withPath(location).withFormat("parquet")
+    return made.withMetrics(metrics).withPartitionPath(f"ts_day={one.day}").build()
