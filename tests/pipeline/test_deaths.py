@@ -18,9 +18,14 @@ def die() -> None:
     raise Died
 
 
-def test_a_driver_that_dies_at_every_named_point_loses_and_repeats_nothing(spark: House, log: Log) -> None:
-    entries, coin = scenario(7, "DEATHS"), "DEATHS"
-    whole, size = Whole(spark, log, number=8_000), len(entries) // len(POINTS)
+@pytest.mark.parametrize("kept_as", ["rows", "files"])
+def test_a_driver_that_dies_at_every_named_point_loses_and_repeats_nothing(
+    spark: House, log: Log, kept_as: str
+) -> None:
+    coin = f"DEATHS{kept_as}"
+    entries = scenario(7, coin)
+    whole = Whole(spark, log, number=8_000 + len(kept_as), files=kept_as == "files")
+    size = len(entries) // len(POINTS)
     for number, point in enumerate(POINTS):
         part = entries[number * size : (number + 1) * size]
         whole.take(part, part[-1].event_ts - 1_000)

@@ -11,6 +11,8 @@ from artery.bus.base import START
 from artery.model import codec
 from artery.model.events import Book, Candle, Mark, Trade
 from artery.model.periods import Period
+from artery.pipeline import appends
+from artery.pipeline.data_files import Home
 from artery.pipeline.offsets import STORE, Offsets, span
 from artery.pipeline.rows import Rows
 from artery.pipeline.source import READER
@@ -24,10 +26,12 @@ ZERO: Offsets = dict.fromkeys(STORE, START)
 
 
 class Stored:
-    """The store query without its trigger: every call is a micro-batch up to the heads."""
+    """The store query without its trigger: every call is a micro-batch up to the heads. `files` has trades written as
+    files, however few they are."""
 
-    def __init__(self, spark: House, log: Log, start: Offsets = ZERO) -> None:
+    def __init__(self, spark: House, log: Log, start: Offsets = ZERO, *, files: bool = False) -> None:
         self.spark, self.log, self.at, self.batch = spark, log, dict(start), 0
+        self.home = home_of(spark) if files else None
         for stream in STORE:
             log.do(lambda s=stream: log.bus.ensure_group(s, GROUPS[s]))
         self.query = StoreQuery(start, log.bus, log.calls)
@@ -35,12 +39,19 @@ class Stored:
     def run(self) -> None:
         reader = READER(self.log.url, "md_stream")
         end = {stream: reader.head(stream) for stream in STORE}
-        found = Rows(1_000)
+        found = Rows(1_000, self.home)
         for stream in STORE:
             found.take(stream, span(reader, stream, self.at[stream], end[stream]))
         frame = self.spark.session.createDataFrame(pa.Table.from_batches([found.record_batch(end)]))
         self.query.on_batch(frame, self.batch)
         self.at, self.batch = end, self.batch + 1
+
+
+def home_of(spark: House, least: int = 1) -> Home:
+    """Where the table `trades` has its files."""
+    found = appends.home(spark.session)
+    assert found is not None
+    return msgspec.structs.replace(found, least=least)
 
 
 def rows_of(spark: House, table: str, ticker: str) -> list[dict[str, Any]]:

@@ -75,10 +75,11 @@ def scenario(seed: int, coin: str) -> list[Trade]:
 
 
 class Whole:
-    """Both queries as they are, on a real bus and the real lake, batch by batch; they can die and begin again."""
+    """Both queries as they are, on a real bus and the real lake, batch by batch; they can die and begin again. With
+    `files`, trades are stored as those of a large batch are."""
 
-    def __init__(self, spark: House, log: Log, number: int) -> None:
-        self.spark, self.log, self.number = spark, log, number
+    def __init__(self, spark: House, log: Log, number: int, *, files: bool = False) -> None:
+        self.spark, self.log, self.number, self.files = spark, log, number, files
         self.store = log.do(self._opened)
         self.epoch = 0
         self.begin()
@@ -91,7 +92,7 @@ class Whole:
         parts = (book, self.epoch, self.log.bus, self.store, self.log.calls, head, self.number)
         self.fast = FastQuery(*parts, start=dict(self.at), again=self._again)
         positions = ZERO | Lake(self.spark.settings.folder, self.number).positions()
-        self.storage = Stored(self.spark, self.log, positions)
+        self.storage = Stored(self.spark, self.log, positions, files=self.files)
         parts_too = (positions, self.log.bus, self.log.calls, self.number)
         self.storage.query = StoreQuery(*parts_too, announce=self.fast.announce)
 
