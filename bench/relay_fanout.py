@@ -3,6 +3,7 @@
 import asyncio
 import selectors
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,8 +24,7 @@ from artery.wire.sockets import bind, prepare
 SUBSCRIBERS = 20
 BURST = 2_000
 """Messages on their way at once: well below the queue of 10,000 for each subscriber, at which some would be dropped."""
-BURSTS = 10
-ROUNDS = 3
+STARTS, BURSTS = 3, 20
 TOPIC = b"SIM:BTC|tick|"
 FRAMES = (TOPIC, b"\1", bytes(60))
 WAIT_S = 30.0
@@ -62,57 +62,56 @@ def size() -> int:
     return sum(2 + len(frame) for frame in FRAMES)
 
 
-def deliveries_per_s(processors: str, clients: str) -> float:
-    """Messages that arrive a second, over all subscribers; processors send to one address, subscribers to the other."""
-    context: zmq.Context[Any] = zmq.Context()
-    publisher = prepare(context.socket(zmq.XPUB))
-    publisher.connect(processors)
-    subscribers = [Subscriber(clients) for _ in range(SUBSCRIBERS)]
-    selector = selectors.DefaultSelector()
-    for each in subscribers:
-        selector.register(each.socket, selectors.EVENT_READ, each)
-    try:
-        if not publisher.poll(WAIT_S * 1_000):
+class Line:
+    """A publisher and subscribers at the two ends of a relay or a proxy."""
+
+    def __init__(self, processors: str, clients: str) -> None:
+        self._context: zmq.Context[Any] = zmq.Context()
+        self._publisher: Any = prepare(self._context.socket(zmq.XPUB))
+        self._publisher.connect(processors)
+        self._subscribers = [Subscriber(clients) for _ in range(SUBSCRIBERS)]
+        self._selector = selectors.DefaultSelector()
+        for each in self._subscribers:
+            self._selector.register(each.socket, selectors.EVENT_READ, each)
+
+    def settle(self) -> None:
+        """Until every subscription holds: then a message reaches them all."""
+        if not self._publisher.poll(WAIT_S * 1_000):
             raise SystemExit("no subscription has reached the publisher")
-        _settle(publisher, selector, subscribers)
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            for each in self._subscribers:
+                each.received = 0
+            self._publisher.send_multipart(FRAMES)
+            until = time.monotonic() + 0.5
+            while time.monotonic() < until:
+                for key, _ in self._selector.select(0.1):
+                    key.data.take()
+            if all(each.received == size() for each in self._subscribers):
+                return
+            if time.monotonic() > deadline:
+                raise SystemExit("not every subscription holds")
+
+    def deliveries_per_s(self) -> float:
+        """Messages of one burst that arrive a second, over all subscribers."""
+        wanted = {each: each.received + BURST * size() for each in self._subscribers}
         started = time.perf_counter()
-        for _ in range(BURSTS):
-            _burst(publisher, selector, subscribers, BURST)
-        return BURSTS * BURST * SUBSCRIBERS / (time.perf_counter() - started)
-    finally:
-        for each in subscribers:
-            each.socket.close()
-        publisher.close(linger=0)
-        context.term()
-
-
-def _settle(publisher: Any, selector: selectors.BaseSelector, subscribers: list[Subscriber]) -> None:
-    """Until every subscription holds: then a message reaches them all."""
-    deadline = time.monotonic() + WAIT_S
-    while True:
-        for each in subscribers:
-            each.received = 0
-        publisher.send_multipart(FRAMES)
-        until = time.monotonic() + 0.5
-        while time.monotonic() < until:
-            for key, _ in selector.select(0.1):
+        for _ in range(BURST):
+            self._publisher.send_multipart(FRAMES)
+        deadline = time.monotonic() + WAIT_S
+        while any(each.received < goal for each, goal in wanted.items()):
+            for key, _ in self._selector.select(1.0):
                 key.data.take()
-        if all(each.received == size() for each in subscribers):
-            return
-        if time.monotonic() > deadline:
-            raise SystemExit("not every subscription holds")
+            if time.monotonic() > deadline:
+                raise SystemExit("messages were lost on the way")
+        return BURST * SUBSCRIBERS / (time.perf_counter() - started)
 
-
-def _burst(publisher: Any, selector: selectors.BaseSelector, subscribers: list[Subscriber], count: int) -> None:
-    wanted = {each: each.received + count * size() for each in subscribers}
-    for _ in range(count):
-        publisher.send_multipart(FRAMES)
-    deadline = time.monotonic() + WAIT_S
-    while any(each.received < goal for each, goal in wanted.items()):
-        for key, _ in selector.select(1.0):
-            key.data.take()
-        if time.monotonic() > deadline:
-            raise SystemExit("messages were lost on the way")
+    def close(self) -> None:
+        for each in self._subscribers:
+            each.socket.close()
+        self._selector.close()
+        self._publisher.close(linger=0)
+        self._context.term()
 
 
 async def serve(kind: str) -> None:
@@ -150,14 +149,29 @@ def started(kind: str) -> Iterator[list[str]]:
         process.stdout.close()
 
 
+@contextmanager
+def settled(kind: str) -> Iterator[Line]:
+    """One of the two, with everyone connected to it."""
+    with started(kind) as urls:
+        line = Line(urls[0], urls[1])
+        try:
+            line.settle()
+            yield line
+        finally:
+            line.close()
+
+
 def measure() -> tuple[float, float]:
-    """(through the relay, through the bare proxy): the best of some rounds, one after the other in turn."""
-    best = {"relay": 0.0, "proxy": 0.0}
-    for _ in range(ROUNDS):
-        for kind in best:
-            with started(kind) as urls:
-                best[kind] = max(best[kind], deliveries_per_s(urls[0], urls[1]))
-    return best["relay"], best["proxy"]
+    """(through the relay, through the bare proxy): the median of many short bursts, now through one, now through the
+    other, so that whatever else the machine does meets both; some times anew, as no two starts are alike."""
+    found: dict[str, list[float]] = {"relay": [], "proxy": []}
+    for _ in range(STARTS):
+        with settled("relay") as relay, settled("proxy") as proxy:
+            for turn in range(BURSTS):
+                pair = [("relay", relay), ("proxy", proxy)]
+                for kind, line in pair if turn % 2 else reversed(pair):
+                    found[kind].append(line.deliveries_per_s())
+    return statistics.median(found["relay"]), statistics.median(found["proxy"])
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ from tests.servers import free_port
 
 MINUTE_MS = 60_000
 WAIT_S = 60.0
+SOCKETS_MAX = 4_096
+"""Two for each of a thousand clients; libzmq's own limit is 1,023."""
 
 
 class Client:
@@ -95,6 +97,7 @@ class Relayed:
         self.environ = one.environ | {f"ART_RELAY_{name.upper()}": str(port) for name, port in self.ports.items()}
         self.urls = tuple(f"tcp://127.0.0.1:{self.ports[name]}" for name in ("request_port", "client_port"))
         self._context = Context()
+        self._context.driver.max_sockets = SOCKETS_MAX
         self._tasks: list[asyncio.Task[None]] = []
 
     def service(self, service: str, name: str = "", **more: str) -> Child:
