@@ -67,17 +67,24 @@ def history_rows(entries: Iterable[Raw], periods: Collection[Period] = DERIVED) 
     newest: dict[tuple[str, str, int, int], Row] = {}
     for raw in entries:
         try:
-            page = decode.page(raw)
-            newest |= {candle.key: _venue_row(candle, raw[0]) for candle in page if _concerns_live(candle, periods)}
+            page, event_ts = decode.page(raw)
+            if _concerns_live(page.period_s, max((row.start_ms for row in page.rows), default=0), event_ts, periods):
+                found = decode.candles(page, event_ts)
+                newest |= {candle.key: _venue_row(candle, raw[0]) for candle in found if _is_live(candle, periods)}
         except BadEvent:
             continue
     return list(newest.values())
 
 
-def _concerns_live(candle: Candle, periods: Collection[Period]) -> bool:
-    """Whether this one can correct a candle that is open or closed not long ago."""
-    over_ms = candle.end_ts + max(KEEP_MS, 2 * candle.period.ms) + DAY_MS
-    return candle.period in periods and over_ms > candle.event_ts
+def _is_live(candle: Candle, periods: Collection[Period]) -> bool:
+    return _concerns_live(candle.period.seconds, candle.start_ts, candle.event_ts, periods)
+
+
+def _concerns_live(period_s: int, start_ms: int, event_ts: int, periods: Collection[Period]) -> bool:
+    """Whether a candle that starts then can correct one that is open or closed not long ago."""
+    period = Period(period_s)
+    over_ms = start_ms + period.ms + max(KEEP_MS, 2 * period.ms) + DAY_MS
+    return period in periods and over_ms > event_ts
 
 
 def record_batch(rows: list[Row], end: dict[str, str], bars: pa.Table | None = None) -> pa.RecordBatch:

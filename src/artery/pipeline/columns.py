@@ -7,7 +7,7 @@ in which a single one differs in any way is decoded strictly, entry by entry: th
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import accumulate, islice
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pyarrow as pa
@@ -43,8 +43,8 @@ SCHEMA = pa.schema(_TYPES)
 _PAGE = 5_000
 _THREADS = 2
 _BLOCK_BYTES = 16 * 1024 * 1024
-_WHOLE, _MS, _DECIMAL = r"^[0-9]{1,18}$", r"^[0-9]{1,13}$", r"^[0-9]{1,12}(\.[0-9]{1,18})?$"
-_SHAPES = {"epoch": _WHOLE, "seq": _WHOLE, "ts": _MS, "eventTs": _MS, "px": _DECIMAL, "sz": _DECIMAL}
+_WHOLE, _MS, DECIMAL = r"^[0-9]{1,18}$", r"^[0-9]{1,13}$", r"^[0-9]{1,12}(\.[0-9]{1,18})?$"
+_SHAPES = {"epoch": _WHOLE, "seq": _WHOLE, "ts": _MS, "eventTs": _MS, "px": DECIMAL, "sz": DECIMAL}
 _SHAPES |= {"ver": f"^{VERSION}$", "t": "^TRADE$", "side": "^[BS]$", "tid": "."}
 _TEXT = pa.schema([(name, pa.string()) for name in (*_SHAPES, "provider", "coin")])
 _READ = arrow_json.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES)
@@ -84,10 +84,10 @@ def _together(pages: Sequence[Sequence[Raw]], firsts: Sequence[int]) -> list[pa.
         return list(threads.map(_plain, pages, firsts))
 
 
-def once(trades: pa.Table, name: Sequence[str]) -> pa.Table:
-    """Each trade once: of two with the same name the first."""
-    firsts = trades.group_by(list(name), use_threads=False).aggregate([("at", "min")])["at_min"]
-    return trades if len(firsts) == trades.num_rows else trades.filter(pc.is_in(trades["at"], firsts.combine_chunks()))
+def once(rows: pa.Table, name: Sequence[str], which: Literal["min", "max"] = "min") -> pa.Table:
+    """Each row once: of two with the same name the first, or the last."""
+    kept = rows.group_by(list(name), use_threads=False).aggregate([("at", which)])[f"at_{which}"]
+    return rows if len(kept) == rows.num_rows else rows.filter(pc.is_in(rows["at"], kept.combine_chunks()))
 
 
 def _plain(entries: Sequence[Raw], first: int) -> pa.Table | None:

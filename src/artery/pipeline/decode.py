@@ -35,25 +35,31 @@ def symbol(raw: Raw) -> Symbol:
     return symbols.decode(fields(raw[1]))
 
 
-def page(raw: Raw) -> list[Candle]:
-    """The venue's closed candles in an entry of `history`; one without volume is no candle."""
+def page(raw: Raw) -> tuple[OHLCBatch, int]:
+    """The page in an entry of `history`, and when it was written."""
     decoded = fields(raw[1])
     try:
-        batch = history.decode(decoded)
-        candles = history.candles(batch, event_ts=int(decoded.get("eventTs", "0")))
+        return history.decode(decoded), int(decoded.get("eventTs", "0"))
+    except ValueError as error:
+        raise BadEvent(f"OHLC_BATCH: {error}") from error
+
+
+def candles(batch: OHLCBatch, event_ts: int) -> list[Candle]:
+    """The venue's closed candles in a page; one without volume is no candle."""
+    try:
+        found = history.candles(batch, event_ts=event_ts)
     except BadEvent:
         raise
     except (BadInput, ValueError) as error:
         raise BadEvent(f"OHLC_BATCH: {error}") from error
-    for candle in candles:
+    for candle in found:
         _check(candle)
-    return [candle for candle in candles if candle.closed and candle.v > 0]
+    return [candle for candle in found if candle.closed and candle.v > 0]
 
 
-def closing(raw: Raw) -> OHLCBatch | None:
-    """The page, if it is the last one of a client's request."""
-    batch = history.decode(fields(raw[1]))
-    return batch if batch.last and not batch.request_id.startswith(OWN) else None
+def closes(page: OHLCBatch) -> bool:
+    """Whether the page is the last one of a client's request."""
+    return page.last and not page.request_id.startswith(OWN)
 
 
 def _check(candle: Candle) -> None:

@@ -14,7 +14,7 @@ from artery.model.events import Book, Candle, Mark
 from artery.model.periods import Period
 from artery.model.symbols import Symbol
 from artery.model.tickers import parse_ticker, ticker
-from artery.pipeline import columns, decode
+from artery.pipeline import columns, decode, pages
 from artery.pipeline.data_files import Home, Written, write
 from artery.pipeline.decode import Raw
 
@@ -63,13 +63,16 @@ class Rows:
         self._book_ms = book_ms
         self._home = home
         self._rows: dict[tuple[Any, ...], Row] = {}
-        self._trades: list[pa.Table] = []
+        self._columns: list[pa.Table] = []
         self._files: list[Written] = []
 
     def take(self, stream: str, entries: Iterable[Raw]) -> None:
-        """Take in entries of one stream, oldest first; of `trade` all at once."""
+        """Take in entries of one stream, oldest first; of `trade` and `history` all at once."""
         if stream == TRADE:
             self._take_trades(entries)
+            return
+        if stream == HISTORY:
+            self._take_history(entries)
             return
         add = self._adders()[stream]
         for raw in entries:
@@ -82,14 +85,13 @@ class Rows:
         """All rows as Spark takes them, and how far they reach."""
         reached = {"kind": END, "end": msgspec.json.encode(Reached(end, self._files)).decode()}
         rest = pa.Table.from_pylist([*self._rows.values(), reached], schema=SCHEMA)
-        return pa.concat_tables([*self._trades, rest]).combine_chunks().to_batches()[0]
+        return pa.concat_tables([*self._columns, rest]).combine_chunks().to_batches()[0]
 
     def _adders(self) -> dict[str, Callable[[Raw], None]]:
         return {
             "book": self._book,
             "candle": self._candle,
             "feed": self._feed,
-            "history": self._history,
             "symbol": self._symbol,
         }
 
@@ -98,11 +100,19 @@ class Rows:
         kept = _lake_trades(found.table)
         files = write(kept, self._home) if self._home else None
         if files is None:
-            self._trades.append(_trade_rows(kept))
+            self._columns.append(_as_rows(TRADE, TRADE, kept))
         else:
             self._files += files
         for raw, error in found.bad:
             self._give_up(TRADE, raw, error)
+
+    def _take_history(self, entries: Iterable[Raw]) -> None:
+        found = pages.pages_of(entries)
+        self._columns.append(_as_rows(HISTORY, "ohlc", found.table))
+        for last in found.closing:
+            self._rows.setdefault((OUTCOME, last.request_id), {"kind": OUTCOME, "outcome": last.SerializeToString()})
+        for raw, error in found.bad:
+            self._give_up(HISTORY, raw, error)
 
     def _give_up(self, stream: str, raw: Raw, error: BadEvent) -> None:
         self._rows[(BAD, stream, raw[0])] = {"kind": BAD, "bad": _bad(stream, raw, error)}
@@ -116,7 +126,7 @@ class Rows:
         candle = _expect(raw, Candle)
         key = (CANDLE, *candle.key)
         old = self._rows.get(key)
-        row = _ohlc_row(candle, "live")
+        row = pages.row_of(candle, "live")
         if old is None or _newer(row, old["ohlc"]):
             self._rows[key] = {"kind": CANDLE, "ohlc": row}
 
@@ -125,12 +135,6 @@ class Rows:
         if isinstance(event, Mark):
             key = (GAP, event.provider, event.coin, event.from_ms, event.to_ms)
             self._rows[key] = {"kind": GAP, "gap": _gap_row(event)}
-
-    def _history(self, raw: Raw) -> None:
-        for candle in decode.page(raw):
-            self._rows[(HISTORY, *candle.key)] = {"kind": HISTORY, "ohlc": _ohlc_row(candle, "history")}
-        if (last := decode.closing(raw)) is not None:
-            self._rows.setdefault((OUTCOME, last.request_id), {"kind": OUTCOME, "outcome": last.SerializeToString()})
 
     def _symbol(self, raw: Raw) -> None:
         symbol = decode.symbol(raw)
@@ -161,11 +165,11 @@ def _lake_trades(trades: pa.Table) -> pa.Table:
     return pa.table(made, schema=TRADES.schema)
 
 
-def _trade_rows(trades: pa.Table) -> pa.Table:
-    """Rows of `trades` as Spark takes them."""
-    fields = [SCHEMA.field(TRADE).type.field(field.name) for field in TRADES.schema]
-    own = pa.StructArray.from_arrays([column.combine_chunks() for column in trades.columns], fields=fields)
-    columns_of = {"kind": pa.array([TRADE] * len(own), pa.string()), TRADE: own}
+def _as_rows(kind: str, column: str, found: pa.Table) -> pa.Table:
+    """Rows of one of the lake's tables as Spark takes them, in the column that is theirs."""
+    parts = [each.combine_chunks() for each in found.columns]
+    own = pa.StructArray.from_arrays(parts, fields=list(SCHEMA.field(column).type))
+    columns_of = {"kind": pa.repeat(kind, len(own)), column: own}
     return pa.table([columns_of.get(field.name, pa.nulls(len(own), field.type)) for field in SCHEMA], schema=SCHEMA)
 
 
@@ -181,24 +185,6 @@ def _book_row(book: Book) -> Row:
         "bids": [{"price": price, "size": size} for price, size in book.bids],
         "asks": [{"price": price, "size": size} for price, size in book.asks],
         "depth": book.depth,
-    }
-
-
-def _ohlc_row(candle: Candle, source: str) -> Row:
-    return {
-        "ticker": ticker(candle.provider, candle.coin),
-        "period_s": candle.period.seconds,
-        "start": _time(candle.start_ts),
-        "open": candle.o,
-        "high": candle.h,
-        "low": candle.l,
-        "close": candle.c,
-        "volume": candle.v,
-        "trades": candle.n,
-        "closed": candle.closed,
-        "rev": candle.rev,
-        "source": source,
-        "updated": _time(candle.event_ts),
     }
 
 
