@@ -4,10 +4,12 @@ import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow.dataset import dataset
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.conversions import from_bytes
 from pyiceberg.expressions import And, BooleanExpression, EqualTo, GreaterThanOrEqual, LessThan
@@ -20,7 +22,7 @@ from sqlalchemy.exc import OperationalError, ProgrammingError
 
 from artery.errors import NotFound, Unavailable
 from artery.lake.catalog import open_catalog, translated
-from artery.lake.places import LOG, NAME, POSITIONS, QUERY, catalog_file, on_server
+from artery.lake.places import LOG, NAME, POSITIONS, QUERY, catalog_file, on_server, path_of
 from artery.lake.tables import NAMESPACE, OHLC, STREAMS, SYMBOLS, TABLES, TIME, TRADES, Table
 
 ROWS_MAX = 100_000
@@ -62,8 +64,12 @@ class Lake:
         with translated("read"):
             handle, tasks, row_filter = self._at(snapshot_id, ticker, period_s, start_ms, end_ms)
             files = [task for _, task in reversed(_newest_first(handle, "start", tasks))]
-            scan = ArrowScan(handle.metadata, handle.io, handle.schema().select(*names), row_filter)
-            found: pa.Table = scan.to_table(files).select(names).cast(schema)
+            if all(task.file.file_path.startswith("file:") and not task.delete_files for task in files):
+                inside = (pc.field("start") >= _moment(start_ms)) & (pc.field("start") < _moment(end_ms))
+                found = _plain(files, (pc.field("ticker") == ticker) & inside, schema)
+            else:
+                scan = ArrowScan(handle.metadata, handle.io, handle.schema().select(*names), row_filter)
+                found = scan.to_table(files).select(names).cast(schema)
         starts = found.column("start")
         in_order = found.num_rows < 2 or pc.all(pc.less_equal(starts[:-1], starts[1:])).as_py()
         return found if in_order else found.sort_by([("start", "ascending")])
@@ -72,7 +78,7 @@ class Lake:
         """The files in which these candles are."""
         with translated("read"):
             _, tasks, _ = self._at(snapshot_id, ticker, period_s, start_ms, end_ms)
-        return [task.file.file_path.removeprefix("file://") for task in tasks]
+        return [str(path_of(task.file.file_path)) for task in tasks]
 
     def _at(
         self, snapshot_id: int, ticker: str, period_s: int, start_ms: int, end_ms: int
@@ -243,6 +249,16 @@ class Lake:
             raise
 
 
+def _plain(files: Sequence[FileScanTask], rows: pc.Expression, schema: pa.Schema) -> pa.Table:
+    """These rows of files as they lie, which takes half as long as to have PyIceberg look at each column of each file:
+    columns of our tables are never renamed."""
+    if not files:
+        return schema.empty_table()
+    paths = [str(path_of(task.file.file_path)) for task in files]
+    found: pa.Table = dataset(paths, format="parquet").to_table(columns=schema.names, filter=rows)
+    return found.cast(schema)
+
+
 def newest_commit(table: IcebergTable | None, query: str) -> Snapshot | None:
     """The newest snapshot that this query committed; snapshots between it and the current one may have expired."""
     current = table.current_snapshot() if table else None
@@ -300,6 +316,10 @@ def _revised(ticker: str, period_s: int, updated_ms: int) -> BooleanExpression:
 
 def _iso(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1_000, UTC).isoformat(timespec="milliseconds")
+
+
+def _moment(ms: int) -> Any:
+    return pa.scalar(ms * 1_000, TIME)
 
 
 def _newest_first(handle: IcebergTable, time: str, tasks: Sequence[FileScanTask]) -> list[tuple[int, FileScanTask]]:
