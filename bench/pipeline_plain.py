@@ -40,7 +40,7 @@ def candles(lines: DataFrame) -> DataFrame:
         "provider", "coin", at.alias("at"), F.col("seq").cast("long"), F.col("px").cast(exact), F.col("sz").cast(exact)
     ).withWatermark("at", "10 seconds")
     periods = F.array(*[F.lit(period.seconds) for period in DERIVED])
-    length = F.col("period_s") * F.lit(1_000_000)
+    length = F.col("period_s").cast("long") * F.lit(1_000_000)
     start = (F.unix_micros("at") - F.unix_micros("at") % length).alias("start")
     place = F.struct("at", "seq")
     return (

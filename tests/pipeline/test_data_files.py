@@ -130,6 +130,8 @@ def test_what_is_much_to_look_through_counts_as_there(spark: House, log: Log, mo
     store.run()
     files = write(table(BASE + 7 * DAY), home_of(spark))
     assert files is not None
-    assert appends.are_new(spark.session, files)
     monkeypatch.setattr(appends, "LOOK_FILES", 0)
-    assert not appends.are_new(spark.session, files)
+    assert not appends.append_new(spark.session, files, {})
+    monkeypatch.undo()
+    assert appends.append_new(spark.session, files, {"artery.query": "by hand"})
+    assert newest(spark)["artery.query"] == "by hand"

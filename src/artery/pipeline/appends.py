@@ -23,30 +23,28 @@ def home(session: Any) -> Home | None:
     return Home(str(path_of(handle.location())), ids)
 
 
-def are_new(session: Any, files: Sequence[Written]) -> bool:
-    """Whether it is certain that the lake has none of these trades.
+def append_new(session: Any, files: Sequence[Written], summary: Mapping[str, str]) -> bool:
+    """Commit all of these files at once, the summary with them, if it is certain that the lake has none of their
+    trades; whether it was done.
 
-    The table has one writer, so what is not there now is not there when the files are committed.
+    The table has one writer, so what is not there when it looks is not there when it commits.
     """
-    near = _near(session, min(one.low for one in files), max(one.high for one in files))
-    return near is not None and (not near or not _share(near, [one.path for one in files]))
-
-
-def append(session: Any, files: Sequence[Written], summary: Mapping[str, str]) -> None:
-    """One commit with all of these files; its summary names these."""
     handle = load(session, TRADES)
+    near = _near(session, handle, min(one.low for one in files), max(one.high for one in files))
+    if near is None or (near and _share(near, [one.path for one in files])):
+        return False
     adding = handle.newAppend()
     for one in files:
         adding = adding.appendFile(_data_file(session, handle, one))
     for name, value in summary.items():
         adding = adding.set(name, value)
     adding.commit()
+    return True
 
 
-def _near(session: Any, low: int, high: int) -> list[str] | None:
+def _near(session: Any, handle: Any, low: int, high: int) -> list[str] | None:
     """The table's files that may hold trades of this time; None if that is much to read."""
     expressions = session._jvm.org.apache.iceberg.expressions.Expressions
-    handle = load(session, TRADES)
     scan = handle.newScan().filter(expressions.greaterThanOrEqual("ts", low))
     tasks = scan.filter(expressions.lessThanOrEqual("ts", high)).planFiles()
     try:

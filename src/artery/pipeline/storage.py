@@ -195,9 +195,7 @@ class StoreQuery:
     def _commit_files(self, batch: DataFrame, batch_id: int, found: Found) -> None:
         """Files are left where they are when their rows are merged instead: what no commit names goes by itself."""
         session, signature = batch.sparkSession, self._signature(batch_id)
-        if appends.are_new(session, found.files):
-            appends.append(session, found.files, signature)
-        else:
+        if not appends.append_new(session, found.files, signature):
             suit(session, large=True)
             merges.sign(session, signature)
             part = Slice(min(file.low for file in found.files), max(file.high for file in found.files))
