@@ -46,7 +46,7 @@ def plan_store(reader: BusReader, start: Offsets, trades_max: int, due: Collecti
     """The end of the next batch for the lake: streams that are not due stay where they are, history never waits."""
     limits = {"trade": trades_max, "history": HISTORY_STORED_MAX}
     return {
-        stream: capped(reader, stream, start[stream], reader.head(stream), limits.get(stream, trades_max // 2))
+        stream: capped(reader, stream, start[stream], reader.head(stream), limits.get(stream, trades_max // 4))
         if stream in due or stream == "history"
         else start[stream]
         for stream in STORE

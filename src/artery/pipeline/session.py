@@ -50,8 +50,10 @@ def configuration(settings: Settings) -> dict[str, str]:
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.shuffle.partitions": "1",
         "spark.sql.adaptive.enabled": "false",
-        # Or Spark makes a new session, a quarter of a second, each time that a batch is kept to be read twice.
+        # Neither is of use here; but with either Spark makes a new session, for which it starts a Python, each time
+        # that a batch is kept to be read twice.
         "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
+        "spark.sql.adaptive.applyFinalStageShuffleOptimizations": "false",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
         "spark.sql.streaming.minBatchesToRetain": "10",

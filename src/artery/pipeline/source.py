@@ -24,6 +24,8 @@ from artery.pipeline.offsets import Offsets, Turns, plan_fast, plan_store, span
 
 PATIENCE_S = 60.0
 PAUSE_S = (0.1, 0.5)
+STORED_TIMES = 2
+"""How many times the trades of a batch of candles one for the lake may hold: each commit costs, and nobody waits."""
 ALONE_MAX = 3
 """How many batches of history alone may follow each other while other streams wait."""
 READER = lru_cache(maxsize=4)(open_reader)
@@ -140,14 +142,15 @@ class RowsReader(_Reader):
     def _plan(self, bus: BusReader, start: Offsets) -> Offsets:
         """Someone waits for a venue's history, so it is not held up by the rest, nor the rest by it for long. A stream
         of which the last batch could not take all is due again at once."""
-        history = plan_store(bus, start, self._options.trades_max, ())
+        trades_max = STORED_TIMES * self._options.trades_max
+        history = plan_store(bus, start, trades_max, ())
         if history != start and self._alone < ALONE_MAX:
             self._alone += 1
             return history
         self._alone = 0
         due = {*self._turns.due(time.monotonic()), *self._behind}
         heads = {stream: bus.head(stream) for stream in due}
-        end = plan_store(bus, start, self._options.trades_max, due)
+        end = plan_store(bus, start, trades_max, due)
         self._behind = {stream for stream, head in heads.items() if place(end[stream]) < place(head)}
         return end
 
