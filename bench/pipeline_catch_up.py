@@ -1,4 +1,7 @@
-"""How fast a log that is already there becomes candles, and rows of the lake; beside plain Spark on the same trades."""
+"""How fast a log that is already there becomes candles, and rows of the lake; beside plain Spark on the same trades.
+
+`python -m bench.pipeline_catch_up FOLDER TRADES MARKETS` prints trades/s into candles, and into the lake.
+"""
 
 import asyncio
 import os
@@ -7,7 +10,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -81,31 +83,30 @@ class CatchUp:
         raise SystemExit("the pipeline did not catch up in time")
 
 
-async def plain_spark(trades: int) -> float:
-    """Trades a second of the plain recipe, in a Spark of its own with Spark's usual settings."""
-    with tempfile.TemporaryDirectory(prefix="artery-bench-") as name:
-        command = [sys.executable, "-m", "bench.pipeline_plain", name, str(trades), str(MARKETS), str(FILES)]
+async def apart(module: str, *values: int) -> list[float]:
+    """The figures that this module prints, with a folder and a Spark of its own: a process has but one Spark."""
+    with tempfile.TemporaryDirectory(prefix="artery-bench-", ignore_cleanup_errors=True) as name:
+        command = [sys.executable, "-m", f"bench.{module}", f"{name}/data", *map(str, values)]
         environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
         done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, env=environment)
-        with suppress(ValueError, IndexError):
-            return float(done.stdout.split()[-1])
-        raise SystemExit(f"plain Spark broke: {done.stderr[-500:]}")
-
-
-async def _of(trades: int, markets: int) -> tuple[float, float]:
-    with tempfile.TemporaryDirectory(prefix="artery-bench-", ignore_cleanup_errors=True) as name:
-        return await CatchUp(Path(name), trades, markets).run()
+        if done.returncode:
+            raise SystemExit(f"bench.{module} broke: {done.stderr[-500:]}")
+        return [float(figure) for figure in done.stdout.split()]
 
 
 async def measure(trades: int = TRADES, fewer: int = FEWER) -> list[Row]:
     """Candles and lake of a long log, plain Spark beside it, and what many markets cost."""
-    candles, lake = await _of(trades, MARKETS)
-    plain = await plain_spark(trades)
-    few, _ = await _of(fewer, FEW)
-    many, _ = await _of(fewer, MANY)
+    candles, lake = await apart("pipeline_catch_up", trades, MARKETS)
+    (plain,) = await apart("pipeline_plain", trades, MARKETS, FILES)
+    few, _ = await apart("pipeline_catch_up", fewer, FEW)
+    many, _ = await apart("pipeline_catch_up", fewer, MANY)
     return [
         row("pipeline.fold_per_s", candles, "trades/s", ">= 80000"),
         row("pipeline.fold.plain_spark", candles, "trades/s", ">= 2", "plain Spark", round(plain)),
         row("pipeline.lake_rows_per_s", lake, "rows/s", ">= 40000"),
         row("pipeline.fold.markets", few / many, "times", "<= 1.2"),
     ]
+
+
+if __name__ == "__main__":
+    print(*asyncio.run(CatchUp(Path(sys.argv[1]), *map(int, sys.argv[2:4])).run()))
