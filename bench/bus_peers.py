@@ -129,6 +129,7 @@ class RawKafka:
                 "enable.auto.commit": False,
                 "isolation.level": "read_committed",
                 "auto.offset.reset": "earliest",
+                "queued.min.messages": 10_000,  # as ours, or it would have fetched everything before it is timed
             }
         )
         self._consumer.subscribe([self._TOPIC])

@@ -223,7 +223,8 @@ class Reading:
         rows = self._old.at(topic.name, [offset for offset, _ in given], first)
         return [entry_of(topic, offset, rows.get(offset), tries) for offset, tries in given]
 
-    def ack(self, topic: Topic, ids: Sequence[str]) -> int:
+    def ack(self, topic: Topic, ids: Sequence[str], asked: Callable[[], None]) -> int:
+        """How many were pending. `asked` is called when only the broker's answer is missing."""
         held = self._mine(topic)
         if held is None:
             return 0
@@ -231,6 +232,7 @@ class Reading:
         with self._lock:
             done = held.ack(offsets)
         if done:
+            asked()
             self._say()
         return done
 

@@ -1,6 +1,7 @@
 """Groups of readers in Kafka: what each was given, and what of it is not acked."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -199,9 +200,13 @@ class KafkaGroups(KafkaStreams):
 
     async def ack(self, stream: str, group: str, ids: Sequence[str]) -> int:
         topic, reading = await self._reading(stream, group)
-        return await reading.lane.call(
-            lambda: reading.ack(topic, ids), meanwhile=lambda: reading.read_ahead(topic, len(ids))
-        )
+        loop = asyncio.get_running_loop()
+
+        def asked() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(reading.read_ahead, topic, len(ids))
+
+        return await reading.lane.call(lambda: reading.ack(topic, ids, asked))
 
     async def ack_up_to(self, stream: str, group: str, position: str) -> None:
         log, number = place_in(position)

@@ -58,17 +58,14 @@ class Lane:
         *,
         within_s: float = ANSWER_S,
         unheard: Callable[[T], None] | None = None,
-        meanwhile: Callable[[], None] | None = None,
     ) -> T:
-        """The job's result, or what its error means; the caller's own thread does `meanwhile` once it is asked for."""
+        """The job's result, or what its error means."""
         if self._closed:
             raise Unavailable(f"{self._server.name} has been closed here: open it again")
         if self._jobs.qsize() >= JOBS_MAX:
             raise TooMuch(f"{JOBS_MAX} calls wait for {self._server.name} already: send fewer at once")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._jobs.put(_Job(run, future, unheard, time.monotonic()))
-        if meanwhile is not None:
-            meanwhile()
         try:
             async with asyncio.timeout(within_s):
                 return await future
