@@ -3,10 +3,12 @@
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyarrow import parquet
 
 from artery.lake.tables import TRADES
@@ -135,3 +137,23 @@ def test_what_is_much_to_look_through_counts_as_there(spark: House, log: Log, mo
     monkeypatch.undo()
     assert appends.append_new(spark.session, files, {"artery.query": "by hand"})
     assert newest(spark)["artery.query"] == "by hand"
+
+
+def test_a_driver_that_slept_while_another_took_its_place_commits_nothing(
+    spark: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept, other = (write(table(BASE + 8 * DAY), home_of(spark)) for _ in range(2))
+    assert slept is not None
+    assert other is not None
+    looked = appends._near
+
+    def then_another_commits(*words: Any) -> list[str] | None:
+        found = looked(*words)
+        monkeypatch.setattr(appends, "_near", looked)
+        assert appends.append_new(spark.session, other, {"artery.query": "another"})
+        return found
+
+    monkeypatch.setattr(appends, "_near", then_another_commits)
+    with pytest.raises(Py4JJavaError, match="conflicting files"):
+        appends.append_new(spark.session, slept, {"artery.query": "slept"})
+    assert newest(spark)["artery.query"] == "another"

@@ -27,26 +27,36 @@ def append_new(session: Any, files: Sequence[Written], summary: Mapping[str, str
     """Commit all of these files at once, the summary with them, if it is certain that the lake has none of their
     trades; whether it was done.
 
-    The table has one writer, so what is not there when it looks is not there when it commits.
+    The table has one writer. One that has slept while another took its place is refused by the table when it wakes:
+    what was not there when it looked must not be there when it commits.
     """
     handle = load(session, TRADES)
-    near = _near(session, handle, min(one.low for one in files), max(one.high for one in files))
+    meeting = _meeting(session, min(one.low for one in files), max(one.high for one in files))
+    near = _near(handle, meeting)
     if near is None or (near and _share(near, [one.path for one in files])):
         return False
-    adding = handle.newAppend()
+    adding = handle.newOverwrite().conflictDetectionFilter(meeting).validateNoConflictingData()
+    if handle.currentSnapshot() is not None:
+        adding = adding.validateFromSnapshot(handle.currentSnapshot().snapshotId())
     for one in files:
-        adding = adding.appendFile(_data_file(session, handle, one))
+        adding = adding.addFile(_data_file(session, handle, one))
     for name, value in summary.items():
         adding = adding.set(name, value)
     adding.commit()
     return True
 
 
-def _near(session: Any, handle: Any, low: int, high: int) -> list[str] | None:
-    """The table's files that may hold trades of this time; None if that is much to read."""
+def _meeting(session: Any, low: int, high: int) -> Any:
+    """Whatever is of this time, as Iceberg says it."""
     expressions = session._jvm.org.apache.iceberg.expressions.Expressions
-    scan = handle.newScan().filter(expressions.greaterThanOrEqual("ts", low))
-    tasks = scan.filter(expressions.lessThanOrEqual("ts", high)).planFiles()
+    return getattr(expressions, "and")(
+        expressions.greaterThanOrEqual("ts", low), expressions.lessThanOrEqual("ts", high)
+    )
+
+
+def _near(handle: Any, meeting: Any) -> list[str] | None:
+    """The table's files that may hold such trades; None if that is much to read."""
+    tasks = handle.newScan().filter(meeting).planFiles()
     try:
         found: list[str] = []
         size, each = 0, tasks.iterator()
