@@ -200,9 +200,21 @@ async def test_the_clock_is_whole_seconds_as_text(charted: Running) -> None:
     assert abs(int(answer.text) - keys.wall_ms() // 1_000) < 60
 
 
+async def test_the_chart_is_offered_the_periods_that_the_settings_ask_for(tmp_path: Path) -> None:
+    async with started(tmp_path, pipeline={"periods": ("1m", "5s", "2h")}) as running:
+        assert (await ask(running, "config", CONFIG))["supported_resolutions"] == ["5S", "1", "120"]
+        found = await ask(running, "symbols?symbol=SIM:BTC", SYMBOL)
+        assert found["supported_resolutions"] == ["5S", "1", "120"]
+        assert (found["seconds_multipliers"], found["intraday_multipliers"]) == (["5"], ["1", "120"])
+        assert (found["has_seconds"], found["has_daily"]) == (True, False)
+        for name, status in (("120", 200), ("5S", 200), ("D", 400), ("5", 400)):
+            await ask(running, f"history?symbol=SIM:BTC&resolution={name}&to={T0_S}", {}, status)
+
+
 def test_every_period_has_a_name_that_the_chart_knows() -> None:
     assert [udf.resolution(period) for period in DERIVED] == ["1", "5", "15", "60", "240", "1D"]
     assert udf.resolution(Period.parse("7d")) == "7D"
+    assert udf.resolution(Period.parse("90s")) == "90S"
     assert MINUTE in DERIVED
 
 

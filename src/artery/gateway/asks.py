@@ -45,7 +45,7 @@ class Choice(msgspec.Struct, frozen=True):
 
     def read(self, name: str, text: str) -> str:
         if text not in self.words:
-            said = f"{', '.join(self.words[:-1])} or {self.words[-1]}"
+            said = " or ".join(filter(None, [", ".join(self.words[:-1]), self.words[-1]]))
             raise BadInput(f"{name} must be {said}, not {text!r:.40}")
         return text
 

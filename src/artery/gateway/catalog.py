@@ -41,7 +41,7 @@ class Catalog:
     def __init__(self, settings: Settings, store: Store, hub: Hub) -> None:
         self.demand = Demand(settings)
         self._provider = settings.ingest.provider
-        self._periods = [str(period) for period in parse_periods(settings.pipeline.periods)]
+        self.periods = parse_periods(settings.pipeline.periods)
         self._store = store
         self._hub = hub
         self._markets = {
@@ -107,7 +107,7 @@ class Catalog:
         """The rows of `/v1/providers`."""
         states = dict(await self._store.scan(FEEDS))
         return [
-            _provider(name, states.get(FEEDS + name), self._periods)
+            _provider(name, states.get(FEEDS + name), [str(period) for period in self.periods])
             for name in dict.fromkeys(name for name, _ in self._markets)
         ]
 

@@ -232,9 +232,11 @@ class UdfSymbol(Shape, frozen=True):
     minmov: int
     pricescale: int
     has_intraday: bool
+    has_seconds: bool
     has_daily: bool
     has_weekly_and_monthly: bool
     intraday_multipliers: list[str]
+    seconds_multipliers: list[str]
     supported_resolutions: list[str]
     volume_precision: int
     data_status: str

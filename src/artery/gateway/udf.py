@@ -28,26 +28,30 @@ _DAY_S = 86_400
 
 
 def resolution(period: Period) -> str:
-    """A period as the chart names it: minutes without a unit, days with a D."""
+    """A period as the chart names it: minutes without a unit, days with a D, seconds with an S."""
+    if period.seconds % 60:
+        return f"{period.seconds}S"
     return f"{period.seconds // _DAY_S}D" if period.seconds % _DAY_S == 0 else str(period.seconds // 60)
 
 
-_PERIODS = {resolution(period): period for period in DERIVED}
-RESOLUTIONS = tuple(_PERIODS)
-_NAMES = {**_PERIODS, "D": Period(_DAY_S)}
-_INTRADAY = [name for name in RESOLUTIONS if name.isdigit()]
+def named(periods: Iterable[Period]) -> dict[str, Period]:
+    """The periods by the names that the chart may ask for: a day has two."""
+    found = {resolution(period): period for period in periods}
+    return {**found, "D": found["1D"]} if "1D" in found else found
 
 
-def config(markets: Iterable[Market]) -> UdfConfig:
+def config(markets: Iterable[Market], periods: Iterable[Period] = DERIVED) -> UdfConfig:
     """What this datafeed can do."""
     names = dict.fromkeys(_exchange(market) for market in markets)
     exchanges = [UdfExchange("", "All exchanges", ""), *(UdfExchange(name, name, name) for name in names)]
     types = [UdfType("All types", ""), UdfType("Crypto", _TYPE)]
-    return UdfConfig(True, False, False, False, True, list(RESOLUTIONS), exchanges, types)
+    return UdfConfig(True, False, False, False, True, [resolution(period) for period in periods], exchanges, types)
 
 
-def symbol(market: Market) -> UdfSymbol:
+def symbol(market: Market, periods: Iterable[Period] = DERIVED) -> UdfSymbol:
     """A market as the chart wants to know it; it is open at all hours, and its days are UTC's."""
+    names = [resolution(period) for period in periods]
+    seconds, minutes = [name[:-1] for name in names if name.endswith("S")], [name for name in names if name.isdigit()]
     tick, places = _step(market.tick_size)
     exchange = _exchange(market)
     return UdfSymbol(
@@ -62,11 +66,13 @@ def symbol(market: Market) -> UdfSymbol:
         format="price",
         minmov=tick,
         pricescale=10**places,
-        has_intraday=True,
-        has_daily=True,
+        has_intraday=bool(seconds or minutes),
+        has_seconds=bool(seconds),
+        has_daily=any(name.endswith("D") for name in names),
         has_weekly_and_monthly=False,
-        intraday_multipliers=_INTRADAY,
-        supported_resolutions=list(RESOLUTIONS),
+        intraday_multipliers=minutes,
+        seconds_multipliers=seconds,
+        supported_resolutions=names,
         volume_precision=_step(market.size_step)[1],
         data_status="streaming",
         currency_code=market.quote or "USD",
@@ -153,10 +159,10 @@ def routes(parts: Parts) -> list[Route]:
 
 def _market_routes(parts: Parts) -> list[Route]:
     async def configuration(_ask: Ask) -> Response:
-        return answers.json(config(parts.catalog.markets()))
+        return answers.json(config(parts.catalog.markets(), parts.catalog.periods))
 
     async def symbols(ask: Ask) -> Response:
-        return answers.json(symbol(find(parts.catalog.markets(), ask.values["symbol"])))
+        return answers.json(symbol(find(parts.catalog.markets(), ask.values["symbol"]), parts.catalog.periods))
 
     async def searched(ask: Ask) -> Response:
         wanted = (ask.values[name] for name in ("query", "exchange", "type", "limit"))
@@ -199,6 +205,8 @@ def _market_routes(parts: Parts) -> list[Route]:
 
 
 def _time_routes(parts: Parts) -> list[Route]:
+    resolutions = tuple(named(parts.catalog.periods))
+
     async def now(_ask: Ask) -> Response:
         return Response(str(keys.wall_ms() // 1_000), media_type="text/plain")
 
@@ -224,9 +232,9 @@ def _time_routes(parts: Parts) -> list[Route]:
                 _SYMBOL,
                 Param(
                     name="resolution",
-                    kind=Choice(tuple(_NAMES)),
+                    kind=Choice(resolutions),
                     doc="length of a bar",
-                    example="1",
+                    example=resolutions[0],
                     required=True,
                 ),
                 Param(name="from", kind=_SECONDS, doc="first bar, Unix seconds", example=1_730_000_000, default=0),
@@ -246,7 +254,8 @@ def _time_routes(parts: Parts) -> list[Route]:
 
 async def _history(parts: Parts, ask: Ask) -> Response:
     values = ask.values
-    market, period = find(parts.catalog.markets(), values["symbol"]), _NAMES[values["resolution"]]
+    market = find(parts.catalog.markets(), values["symbol"])
+    period = named(parts.catalog.periods)[values["resolution"]]
     end_ms, countback = max(0, values["to"]) * 1_000, values["countback"]
     start_ms = 0 if countback else max(0, values["from"]) * 1_000
 
