@@ -11,14 +11,16 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyarrow import parquet
 
-from artery.lake.tables import TRADES
+from artery.lake.tables import OHLC, TRADES, Table
+from artery.model.periods import Period
 from artery.pipeline import appends
-from artery.pipeline.data_files import DAYS_MAX, Home, write
+from artery.pipeline.data_files import PART_LEAST, PARTS_MAX, Home, write
 from artery.pipeline.upkeep import load
+from artery.wire import history
 from tests.pipeline.conftest import House, Log
 from tests.pipeline.test_bars import BASE, trade
 from tests.pipeline.test_full_lake import full
-from tests.pipeline.test_storage import Stored, encoded, home_of, rows_of
+from tests.pipeline.test_storage import MINUTE, Stored, encoded, homes_of, own, rows_of
 
 DAY = 86_400_000
 
@@ -47,14 +49,21 @@ def home(folder: Path, least: int = 1) -> Home:
     return Home(str(folder), tuple(range(1, len(TRADES.schema) + 1)), least)
 
 
-def newest(spark: House) -> dict[str, str]:
-    """The summary of the newest commit to `trades`."""
-    return dict(load(spark.session, TRADES).currentSnapshot().summary())
+def newest(spark: House, of: Table = TRADES) -> dict[str, str]:
+    """The summary of the newest commit to a table."""
+    return dict(load(spark.session, of).currentSnapshot().summary())
+
+
+def fetched(log: Log, coin: str, *closes: str, start: int = BASE) -> None:
+    """A page of the venue's candles, minute by minute."""
+    made = [own(coin, close, closed=True, start=start + at * MINUTE) for at, close in enumerate(closes)]
+    page = history.page("r", "sim", coin, Period(60), made, number=0, last=False)
+    log.append("history", history.encode(page, event_ts=BASE))
 
 
 def test_each_day_has_a_file_of_its_own_that_says_what_it_holds(tmp_path: Path) -> None:
-    files = write(table(BASE, BASE + 5, BASE + DAY, received_ms=BASE + DAY + 9), home(tmp_path))
-    assert files is not None
+    files, rest = write(table(BASE, BASE + 5, BASE + DAY, received_ms=BASE + DAY + 9), TRADES, home(tmp_path))
+    assert rest.num_rows == 0
     assert [(file.rows, file.low, file.high, file.late_ms) for file in files] == [
         (2, BASE * 1_000, (BASE + 5) * 1_000, DAY + 9),
         (1, (BASE + DAY) * 1_000, (BASE + DAY) * 1_000, 9),
@@ -65,15 +74,16 @@ def test_each_day_has_a_file_of_its_own_that_says_what_it_holds(tmp_path: Path) 
 
 
 def test_few_trades_and_those_of_many_days_stay_rows(tmp_path: Path) -> None:
-    assert write(table(BASE, BASE + 1), home(tmp_path, least=3)) is None
-    assert write(table(*[BASE + day * DAY for day in range(DAYS_MAX + 1)]), home(tmp_path)) is None
+    few, many = table(BASE, BASE + 1), table(*[BASE + day * DAY for day in range(PARTS_MAX + 1)])
+    assert write(few, TRADES, home(tmp_path, least=3)) == ([], few)
+    assert write(many, TRADES, home(tmp_path)) == ([], many)
     assert list(tmp_path.rglob("*.parquet")) == []
 
 
 def test_a_file_that_finds_no_room_leaves_nothing_behind(tmp_path: Path) -> None:
     with full(tmp_path / "data", tmp_path / "aside"):
         with pytest.raises(OSError, match=r"No space left|Not a directory"):
-            write(table(BASE), home(tmp_path))
+            write(table(BASE), TRADES, home(tmp_path))
         assert list(tmp_path.rglob("*.parquet")) == []
 
 
@@ -130,8 +140,7 @@ def test_what_is_much_to_look_through_counts_as_there(spark: House, log: Log, mo
     store = Stored(spark, log, files=True)
     log.append("trade", *encoded(trade(1, BASE + 7 * DAY, coin="MUCH")))
     store.run()
-    files = write(table(BASE + 7 * DAY), home_of(spark))
-    assert files is not None
+    files, _ = write(table(BASE + 7 * DAY), TRADES, homes_of(spark)[TRADES.name])
     monkeypatch.setattr(appends, "LOOK_FILES", 0)
     assert not appends.append_new(spark.session, files, {})
     monkeypatch.undo()
@@ -142,9 +151,7 @@ def test_what_is_much_to_look_through_counts_as_there(spark: House, log: Log, mo
 def test_a_driver_that_slept_while_another_took_its_place_commits_nothing(
     spark: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slept, other = (write(table(BASE + 8 * DAY), home_of(spark)) for _ in range(2))
-    assert slept is not None
-    assert other is not None
+    slept, other = (write(table(BASE + 8 * DAY), TRADES, homes_of(spark)[TRADES.name])[0] for _ in range(2))
     looked = appends._near
 
     def then_another_commits(*words: Any) -> list[str] | None:
@@ -157,3 +164,46 @@ def test_a_driver_that_slept_while_another_took_its_place_commits_nothing(
     with pytest.raises(Py4JJavaError, match="conflicting files"):
         appends.append_new(spark.session, slept, {"artery.query": "slept"})
     assert newest(spark)["artery.query"] == "another"
+
+
+def test_history_stored_as_files_is_that_which_is_merged(spark: House, log: Log) -> None:
+    month_end = int(datetime(2026, 2, 1, tzinfo=UTC).timestamp()) * 1_000
+    for number, (coin, files) in enumerate((("HISTFILE", True), ("HISTROWS", False))):
+        fetched(log, coin, "11", "12", "13", "14", start=month_end - 2 * MINUTE)
+        store = Stored(spark, log, files=files)
+        store.at["history"] = str(number)
+        store.run()
+        assert ("spark.app.id" in newest(spark, OHLC)) is not files
+    as_file, as_rows = (
+        sorted(rows_of(spark, "ohlc", f"SIM:{coin}"), key=lambda row: row["start"]) for coin in ("HISTFILE", "HISTROWS")
+    )
+    assert [row["close"] for row in as_file] == [11, 12, 13, 14]
+    assert as_file == [row | {"ticker": "SIM:HISTFILE"} for row in as_rows]
+    parts = spark.session.table("artery.market.ohlc.files").where("partition.start_month IN (672, 673)")
+    assert parts.where("partition.period_s_identity = 60").count() >= 4
+
+
+def test_history_of_which_the_lake_has_a_part_is_merged_and_corrects_it(spark: House, log: Log) -> None:
+    store = Stored(spark, log, files=True)
+    fetched(log, "HISTAGAIN", "11", "12")
+    store.run()
+    fetched(log, "HISTAGAIN", "11", "99", "13")
+    store.run()
+    found = sorted(rows_of(spark, "ohlc", "SIM:HISTAGAIN"), key=lambda row: row["start"])
+    assert [(row["close"], row["rev"]) for row in found] == [(11, 0), (99, 1), (13, 0)]
+    assert msgspec.json.decode(newest(spark, OHLC)["artery.positions"])["history"] == "2"
+
+
+def test_a_month_of_few_candles_stays_rows_beside_the_files_of_others(
+    spark: House, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    month = int(datetime(2026, 4, 1, tzinfo=UTC).timestamp()) * 1_000
+    monkeypatch.setitem(PART_LEAST, OHLC.name, 3)
+    store = Stored(spark, log, files=True, least=3)
+    fetched(log, "HISTBESIDE", "11", "12", "13", "14", start=month - MINUTE)
+    store.run()
+    found = sorted(rows_of(spark, "ohlc", "SIM:HISTBESIDE"), key=lambda row: row["start"])
+    assert [row["close"] for row in found] == [11, 12, 13, 14]
+    said = newest(spark, OHLC)
+    assert (said["added-records"], "spark.app.id" in said) == ("3", False)
+    assert msgspec.json.decode(said["artery.positions"])["history"] == "1"

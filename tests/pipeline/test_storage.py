@@ -26,12 +26,12 @@ ZERO: Offsets = dict.fromkeys(STORE, START)
 
 
 class Stored:
-    """The store query without its trigger: every call is a micro-batch up to the heads. `files` has trades written as
-    files, however few they are."""
+    """The store query without its trigger: every call is a micro-batch up to the heads. `files` has trades and
+    history written as files, however few they are."""
 
-    def __init__(self, spark: House, log: Log, start: Offsets = ZERO, *, files: bool = False) -> None:
+    def __init__(self, spark: House, log: Log, start: Offsets = ZERO, *, files: bool = False, least: int = 1) -> None:
         self.spark, self.log, self.at, self.batch = spark, log, dict(start), 0
-        self.home = home_of(spark) if files else None
+        self.homes = homes_of(spark, least) if files else {}
         for stream in STORE:
             log.do(lambda s=stream: log.bus.ensure_group(s, GROUPS[s]))
         self.query = StoreQuery(start, log.bus, log.calls)
@@ -39,7 +39,7 @@ class Stored:
     def run(self) -> None:
         reader = READER(self.log.url, "md_stream")
         end = {stream: reader.head(stream) for stream in STORE}
-        found = Rows(1_000, self.home)
+        found = Rows(1_000, self.homes)
         for stream in STORE:
             found.take(stream, span(reader, stream, self.at[stream], end[stream]))
         frame = self.spark.session.createDataFrame(pa.Table.from_batches([found.record_batch(end)]))
@@ -47,11 +47,10 @@ class Stored:
         self.at, self.batch = end, self.batch + 1
 
 
-def home_of(spark: House, least: int = 1) -> Home:
-    """Where the table `trades` has its files."""
-    found = appends.home(spark.session)
-    assert found is not None
-    return msgspec.structs.replace(found, least=least)
+def homes_of(spark: House, least: int = 1) -> dict[str, Home]:
+    """Where the tables of trades and candles have their files."""
+    found = appends.homes(spark.session)
+    return {name: msgspec.structs.replace(home, least=least) for name, home in found.items()}
 
 
 def rows_of(spark: House, table: str, ticker: str) -> list[dict[str, Any]]:

@@ -26,8 +26,10 @@ class Death(BaseException):
 class Requested(Stored):
     """The store query with its outcomes."""
 
-    def __init__(self, spark: House, log: Log, store: Store, start: dict[str, str] = ZERO) -> None:
-        super().__init__(spark, log, start)
+    def __init__(
+        self, spark: House, log: Log, store: Store, start: dict[str, str] = ZERO, *, files: bool = False
+    ) -> None:
+        super().__init__(spark, log, start, files=files)
         self.outcomes = Outcomes(log.bus, store, log.calls)
         self.query = StoreQuery(start, log.bus, log.calls, outcomes=self.outcomes)
 
@@ -135,18 +137,18 @@ def named(spark: House, table: str) -> str:
     return positions_of(newest_commit(found, "store"))["history"]
 
 
-@pytest.mark.parametrize("where", ["finishing", "outcomes"])
+@pytest.mark.parametrize(("where", "kept_as"), [("finishing", "rows"), ("finishing", "files"), ("outcomes", "rows")])
 def test_a_driver_that_dies_before_the_announcement_is_followed_by_one_that_makes_it(
-    spark: House, log: Log, store: Store, where: str
+    spark: House, log: Log, store: Store, where: str, kept_as: str
 ) -> None:
     def die() -> None:
         raise Death
 
-    coin = f"DIES{where.upper()}"
+    coin, files = f"DIES{where}{kept_as}".upper(), kept_as == "files"
     request = asked(coin)
     note(log, store, request)
     send(log, request)
-    first = Requested(spark, log, store)
+    first = Requested(spark, log, store, files=files)
     crash.arm(f"pipeline.{where}", die)
     try:
         with pytest.raises(Death):
@@ -158,7 +160,7 @@ def test_a_driver_that_dies_before_the_announcement_is_followed_by_one_that_make
     assert named(spark, "ohlc") == "0", "the candles' commit does not vouch for pages whose outcome is not there"
     reached = "0" if where == "finishing" else named(spark, "requests")
     assert reached == ("0" if where == "finishing" else "4")
-    second = Requested(spark, log, store, ZERO | {"history": reached})
+    second = Requested(spark, log, store, ZERO | {"history": reached}, files=files)
     second.outcomes.take_up(spark.session)
     second.run()
     assert [(one.status, one.rows) for one in announced(log)] == [(Ready.READY, 3)]

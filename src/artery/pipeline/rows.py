@@ -1,6 +1,6 @@
 """What the store query's source hands to Spark: rows of the lake's tables, one of each key, and what is bad."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -59,9 +59,10 @@ class Reached(msgspec.Struct, frozen=True):
 class Rows:
     """Collects the rows of one micro-batch; of two with the same key the newer stays."""
 
-    def __init__(self, book_ms: int, home: Home | None = None) -> None:
+    def __init__(self, book_ms: int, homes: Mapping[str, Home] | None = None) -> None:
+        """`homes` of tables have many rows of them written as files."""
         self._book_ms = book_ms
-        self._home = home
+        self._homes = homes or {}
         self._rows: dict[tuple[Any, ...], Row] = {}
         self._columns: list[pa.Table] = []
         self._files: list[Written] = []
@@ -97,22 +98,24 @@ class Rows:
 
     def _take_trades(self, entries: Iterable[Raw]) -> None:
         found = columns.trades_of(entries)
-        kept = _lake_trades(found.table)
-        files = write(kept, self._home) if self._home else None
-        if files is None:
-            self._columns.append(_as_rows(TRADE, TRADE, kept))
-        else:
-            self._files += files
+        self._keep(TRADE, TRADES, _lake_trades(found.table))
         for raw, error in found.bad:
             self._give_up(TRADE, raw, error)
 
     def _take_history(self, entries: Iterable[Raw]) -> None:
         found = pages.pages_of(entries)
-        self._columns.append(_as_rows(HISTORY, "ohlc", found.table))
+        self._keep(HISTORY, OHLC, found.table)
         for last in found.closing:
             self._rows.setdefault((OUTCOME, last.request_id), {"kind": OUTCOME, "outcome": last.SerializeToString()})
         for raw, error in found.bad:
             self._give_up(HISTORY, raw, error)
+
+    def _keep(self, kind: str, table: Table, found: pa.Table) -> None:
+        """As files where that is better, else as rows."""
+        home = self._homes.get(table.name)
+        files, rest = write(found, table, home) if home else ([], found)
+        self._files += files
+        self._columns.append(_as_rows(kind, table, rest))
 
     def _give_up(self, stream: str, raw: Raw, error: BadEvent) -> None:
         self._rows[(BAD, stream, raw[0])] = {"kind": BAD, "bad": _bad(stream, raw, error)}
@@ -165,8 +168,9 @@ def _lake_trades(trades: pa.Table) -> pa.Table:
     return pa.table(made, schema=TRADES.schema)
 
 
-def _as_rows(kind: str, column: str, found: pa.Table) -> pa.Table:
+def _as_rows(kind: str, table: Table, found: pa.Table) -> pa.Table:
     """Rows of one of the lake's tables as Spark takes them, in the column that is theirs."""
+    column = TRADE if table is TRADES else "ohlc"
     parts = [each.combine_chunks() for each in found.columns]
     own = pa.StructArray.from_arrays(parts, fields=list(SCHEMA.field(column).type))
     columns_of = {"kind": pa.repeat(kind, len(own)), column: own}

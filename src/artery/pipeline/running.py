@@ -175,7 +175,7 @@ class Running:
             slow_s=made.slow_store_s,
             book_ms=max(1, int(made.book_s * 1_000)),
             periods=tuple(period.seconds for period in self._periods),
-            home=appends.home(spark) if name == "store" else None,
+            homes=appends.homes(spark) if name == "store" else {},
         )
         self._queries[name] = start_query(spark, name, source, options, on_batch, self._settings)
 

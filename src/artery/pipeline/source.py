@@ -43,7 +43,7 @@ class Options(msgspec.Struct, frozen=True):
     slow_s: float = 0.0
     book_ms: int = 1_000
     periods: tuple[int, ...] = tuple(period.seconds for period in DERIVED)
-    home: Home | None = None
+    homes: dict[str, Home] = {}
 
     @staticmethod
     def of(options: Any) -> "Options":
@@ -155,7 +155,7 @@ class RowsReader(_Reader):
         return end
 
     def _read(self, bus: BusReader, part: Span) -> pa.RecordBatch:
-        found = rows.Rows(self._options.book_ms, self._options.home)
+        found = rows.Rows(self._options.book_ms, self._options.homes)
         for stream, end in part.end.items():
             if place(end) > place(part.start[stream]):
                 found.take(stream, span(bus, stream, part.start[stream], end))

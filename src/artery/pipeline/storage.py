@@ -17,7 +17,7 @@ from artery.bus.base import Bus, Entry, place
 from artery.errors import ArteryError, BadEvent
 from artery.lake.places import BATCH, LOG, POSITIONS, QUERY
 from artery.lake.places import NAME as CATALOG
-from artery.lake.tables import BOOKS, GAPS, OHLC, REQUESTS, SYMBOLS, TRADES, Table
+from artery.lake.tables import BOOKS, GAPS, OHLC, REQUESTS, SYMBOLS, TABLES, TRADES, Table
 from artery.model.events import Candle
 from artery.model.periods import DERIVED, Period
 from artery.pipeline import appends, decode, merges, rows
@@ -67,9 +67,13 @@ _INSERTED: Mapping[str, tuple[Table, str]] = {
 }
 
 
+_FILED = {rows.HISTORY: OHLC, rows.TRADE: TRADES}
+
+
 class Found(msgspec.Struct, frozen=True):
     """What a batch holds: for each kind where its rows lie, how far it reaches, how many entries are bad, by how much
-    the latest trade came late, how many requests end in it; and the files that hold its trades, if no rows do."""
+    the latest trade came late, how many requests end in it; and the files that hold what of its trades and its
+    history no rows do."""
 
     slices: Mapping[str, list[Slice]]
     end: Offsets
@@ -78,6 +82,11 @@ class Found(msgspec.Struct, frozen=True):
     outcomes: int = 0
     rows: int = 0
     files: Sequence[Written] = ()
+
+    def files_of(self, kind: str) -> list[Written]:
+        """The files with the batch's rows of this kind."""
+        table = _FILED.get(kind)
+        return [file for file in self.files if table is not None and file.table == table.name]
 
 
 class StoreQuery:
@@ -157,18 +166,21 @@ class StoreQuery:
                 with self.progress.phase("correct"):
                     self._recompute(_trades(batch, found))
             finishes = kind == rows.HISTORY and self._outcomes is not None and found.outcomes > 0
+            files = found.files_of(kind)
             for number, part in enumerate(parts, 1):
-                if number == len(parts) and not finishes:
+                if number == len(parts) and not finishes and not files:
                     self._positions[stream] = found.end[stream]
                 self._sign(batch, batch_id)
                 with self.progress.phase(kind):
                     self._commit(batch, kind, part, whole=len(parts) == 1)
+            if files:
+                if not finishes:
+                    self._positions[stream] = found.end[stream]
+                with self.progress.phase(kind):
+                    self._commit_files(batch, batch_id, kind, files)
             self._positions[stream] = found.end[stream]
             if finishes:
                 self._finish(batch, batch_id)
-            if kind == rows.TRADE and found.files:
-                with self.progress.phase(kind):
-                    self._commit_files(batch, batch_id, found)
         crash.point("pipeline.committed")
         self._ack(found.end)
         self.progress.positions = dict(found.end)
@@ -192,15 +204,19 @@ class StoreQuery:
         self._count(table)
         crash.point("pipeline.stored")
 
-    def _commit_files(self, batch: DataFrame, batch_id: int, found: Found) -> None:
+    def _commit_files(self, batch: DataFrame, batch_id: int, kind: str, files: Sequence[Written]) -> None:
         """Files are left where they are when their rows are merged instead: what no commit names goes by itself."""
         session, signature = batch.sparkSession, self._signature(batch_id)
-        if not appends.append_new(session, found.files, signature):
+        if not appends.append_new(session, files, signature):
             suit(session, large=True)
             merges.sign(session, signature)
-            part = Slice(min(file.low for file in found.files), max(file.high for file in found.files))
-            merges.insert_new(_trades(batch, found), TRADES, "ts", part)
-        self._count(TRADES)
+            periods = tuple(sorted({file.period_s for file in files} - {0}))
+            part = Slice(min(file.low for file in files), max(file.high for file in files), periods)
+            if kind == rows.HISTORY:
+                merges.merge_history(_read(batch, files), part)
+            else:
+                merges.insert_new(_read(batch, files), TRADES, "ts", part)
+        self._count(TABLES[files[0].table])
         crash.point("pipeline.stored")
 
     def _keep_symbols(self, mine: DataFrame, part: Slice) -> None:
@@ -328,9 +344,13 @@ def look(batch: DataFrame) -> Found:
 
 def _trades(batch: DataFrame, found: Found) -> DataFrame:
     """The batch's trades, wherever they are."""
-    if not found.files:
-        return batch.where(F.col("kind") == rows.TRADE).select(f"{rows.TRADE}.*")
-    return batch.sparkSession.read.parquet(*[f"file://{file.path}" for file in found.files])
+    mine = batch.where(F.col("kind") == rows.TRADE).select(f"{rows.TRADE}.*")
+    files = found.files_of(rows.TRADE)
+    return mine.unionByName(_read(batch, files)) if files else mine
+
+
+def _read(batch: DataFrame, files: Sequence[Written]) -> DataFrame:
+    return batch.sparkSession.read.parquet(*[f"file://{file.path}" for file in files])
 
 
 def reason(error: Exception) -> str:
