@@ -201,8 +201,7 @@ class StoreQuery:
             self._keep_symbols(mine, part)
         else:
             merges.insert_new(mine, table, at, part)
-        self._count(table)
-        crash.point("pipeline.stored")
+        self._stored(table)
 
     def _commit_files(self, batch: DataFrame, batch_id: int, kind: str, files: Sequence[Written]) -> None:
         """Files are left where they are when their rows are merged instead: what no commit names goes by itself."""
@@ -216,8 +215,7 @@ class StoreQuery:
                 merges.merge_history(_read(batch, files), part)
             else:
                 merges.insert_new(_read(batch, files), TRADES, "ts", part)
-        self._count(TABLES[files[0].table])
-        crash.point("pipeline.stored")
+        self._stored(TABLES[files[0].table])
 
     def _keep_symbols(self, mine: DataFrame, part: Slice) -> None:
         """Committed, then told of."""
@@ -238,6 +236,10 @@ class StoreQuery:
             self._outcomes.commit(batch.sparkSession, pages)
             self._count(REQUESTS)
             self._outcomes.announce()
+
+    def _stored(self, table: Table) -> None:
+        self._count(table)
+        crash.point("pipeline.stored")
 
     def _count(self, table: Table) -> None:
         self.commits[table.name] = self.commits.get(table.name, 0) + 1
