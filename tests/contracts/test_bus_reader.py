@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from artery.bus.base import START, Bus
+from artery.bus.base import START, Bus, place
 from artery.bus.reader import BusReader, open_reader
 from artery.errors import PositionLost
 from tests.contracts.conftest import BusKit
@@ -39,6 +39,29 @@ async def test_what_was_appended_is_read_as_json_up_to_a_position(bus_kit: BusKi
     assert reader.read_raw("trade", ids[7], 100, up_to=ids[7]) == []
     assert reader.read_raw("trade", ids[7], 100, up_to=ids[3]) == []
     assert reader.read_raw("trade", ids[-1], 100) == []
+    reader.close()
+
+
+async def test_steps_lead_through_the_whole_log_a_few_entries_at_a_time(bus_kit: BusKit) -> None:
+    """Where a log can tell where so many entries end, that is a position like any other, with or without an entry."""
+    bus, reader = bus_kit.open(), open_reader(bus_kit.url, bus_kit.base)
+    ids = await filled(bus)
+    await bus.ensure_group("trade", "steps")
+    for limit in (1, 2, 7):
+        after, seen = ids[0], [ids[0]]
+        while after != ids[-1]:
+            step = reader.step(after, limit)
+            end = min(step or ids[-1], ids[-1], key=place)
+            page = [id_ for id_, _ in reader.read_raw("trade", after, 100, up_to=end)]
+            assert step is None or len(page) <= limit
+            seen, after = seen + page, end
+            await bus.ack_up_to("trade", "steps", end)
+        assert seen == ids
+    half = reader.step(ids[3], 2) or ids[5]
+    await bus.ensure_group("trade", "half")
+    await bus.ack_up_to("trade", "half", half)
+    given = await bus.read_new("trade", "half", "me", limit=100)
+    assert [entry.id for entry in given] == [id_ for id_ in ids if place(id_) > place(half)]
     reader.close()
 
 

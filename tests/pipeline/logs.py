@@ -33,5 +33,8 @@ class ListReader:
         ]
         return inside[:limit]
 
+    def step(self, after: str, limit: int) -> str | None:
+        return None if len(place(self.head("trade"))) > 1 else str(place(after)[0] + limit)
+
     def close(self) -> None:
         """Nothing is open."""

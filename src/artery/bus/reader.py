@@ -23,6 +23,11 @@ class BusReader(Protocol):
         """(position, JSON object of the fields) after a position, up to and including another; or `PositionLost`."""
         ...
 
+    def step(self, after: str, limit: int) -> str | None:
+        """The farthest position that has at most so many entries between this one and itself, also if there is none
+        yet; None if positions alone do not tell."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -57,6 +62,9 @@ class SqliteReader:
         except sqlite3.Error as error:
             self.close()
             raise translate(error, self._path) from error
+
+    def step(self, after: str, limit: int) -> str | None:
+        return str(number_of(after) + limit)
 
     def close(self) -> None:
         connection, self._connection = self._connection, None

@@ -44,6 +44,10 @@ class RedisReader:
         found = page(key, ends, at, [*there, *(row for row in reply if row[0] != at)], limit)
         return [(entry.id, _encode(entry.fields)) for entry in entries_of(found)]
 
+    def step(self, after: str, limit: int) -> str | None:
+        """An id says when, not how many."""
+        return None
+
     def close(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:

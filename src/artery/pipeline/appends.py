@@ -15,6 +15,8 @@ merged."""
 
 def homes(session: Any) -> dict[str, Home]:
     """Where a task may write files of which tables; none that is no folder that it can write to."""
+    # Whose catalogs Spark knows is a matter of the thread, and this one may never have used the session.
+    type(session)._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
     found = {table.name: _home(session, table) for table in (TRADES, OHLC)}
     return {name: home for name, home in found.items() if home is not None}
 

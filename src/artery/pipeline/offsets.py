@@ -81,8 +81,9 @@ def capped(reader: BusReader, stream: str, after: str, head: str, limit: int) ->
     if high < low:
         reader.read_raw(stream, after, 1)  # says what is wrong: the log was replaced
         return after
-    if len(low) == len(high) == 1:  # a log that counts its entries
-        return str(min(high[0], low[0] + limit))
+    step = reader.step(after, limit)
+    if step is not None and place(step)[:-1] == high[:-1]:  # a log that counts, and still the same one
+        return min(step, head, key=place)
     while limit > 0 and (entries := reader.read_raw(stream, after, min(limit, _LOOK), head)):
         after, limit = entries[-1][0], limit - len(entries)
         if len(entries) < _LOOK:

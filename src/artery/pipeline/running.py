@@ -11,6 +11,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 from artery.bus.base import START, Bus, place
 from artery.bus.log_id import log_id, name_log
@@ -28,7 +30,7 @@ from artery.pipeline.outcomes import Outcomes
 from artery.pipeline.queries import start_query, warm_up
 from artery.pipeline.session import Spark
 from artery.pipeline.source import Options
-from artery.pipeline.storage import GROUPS, StoreQuery
+from artery.pipeline.storage import GROUPS, StoreQuery, reason
 from artery.pipeline.symbols import Tidings
 from artery.settings import Settings
 from artery.store.base import Store
@@ -177,7 +179,10 @@ class Running:
             periods=tuple(period.seconds for period in self._periods),
             homes=appends.homes(spark) if name == "store" else {},
         )
-        self._queries[name] = start_query(spark, name, source, options, on_batch, self._settings)
+        try:
+            self._queries[name] = start_query(spark, name, source, options, on_batch, self._settings)
+        except (Py4JError, PySparkException) as error:  # in words now, because Java has the rest and is about to end
+            raise CannotStart(f"the {name} query could not start: {reason(error)}") from None
 
     def _check(self) -> None:
         for name, query in self._queries.items():
