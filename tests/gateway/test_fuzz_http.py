@@ -5,6 +5,7 @@ import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 from urllib.parse import quote
 
@@ -160,7 +161,8 @@ def descriptors() -> int:
 
 async def send_all(running: Running, seed: int, count: int) -> None:
     _, key = await keys.make_key(running.store, "fuzz", keys.ALL_SCOPES)
-    fuzzer = Fuzzer(seed, make_table(cast(Any, None)).routes, key)
+    parts = SimpleNamespace(catalog=running.gateway._catalog)  # all that the routes need before they are asked
+    fuzzer = Fuzzer(seed, make_table(cast(Any, parts)).routes, key)
     room = asyncio.Semaphore(AT_ONCE)
 
     async def one(data: bytes, whole: bool) -> None:

@@ -144,8 +144,8 @@ def test_what_is_much_to_look_through_counts_as_there(spark: House, log: Log, mo
     monkeypatch.setattr(appends, "LOOK_FILES", 0)
     assert not appends.append_new(spark.session, files, {})
     monkeypatch.undo()
-    assert appends.append_new(spark.session, files, {"artery.query": "by hand"})
-    assert newest(spark)["artery.query"] == "by hand"
+    assert appends.append_new(spark.session, files, {"by": "hand"})
+    assert newest(spark)["by"] == "hand"
 
 
 def test_a_driver_that_slept_while_another_took_its_place_commits_nothing(
@@ -157,13 +157,13 @@ def test_a_driver_that_slept_while_another_took_its_place_commits_nothing(
     def then_another_commits(*words: Any) -> list[str] | None:
         found = looked(*words)
         monkeypatch.setattr(appends, "_near", looked)
-        assert appends.append_new(spark.session, other, {"artery.query": "another"})
+        assert appends.append_new(spark.session, other, {"by": "another"})
         return found
 
     monkeypatch.setattr(appends, "_near", then_another_commits)
     with pytest.raises(Py4JJavaError, match="conflicting files"):
-        appends.append_new(spark.session, slept, {"artery.query": "slept"})
-    assert newest(spark)["artery.query"] == "another"
+        appends.append_new(spark.session, slept, {"by": "slept"})
+    assert newest(spark)["by"] == "another"
 
 
 def test_history_stored_as_files_is_that_which_is_merged(spark: House, log: Log) -> None:
