@@ -3,11 +3,14 @@
 import asyncio
 import random
 import stat
+import time
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 import zmq
+from google.protobuf.message import Message
 from typer.testing import CliRunner
 
 from artery.app.relaying import make_pair, revoke_pair
@@ -17,7 +20,7 @@ from artery.errors import BadInput, BadSetting, NotFound
 from artery.ingest.summons import Summons
 from artery.pipeline.publisher import run_publisher
 from artery.relay import guarded as guarded_fan
-from artery.relay import service
+from artery.relay import metrics, service
 from artery.settings import Settings
 from artery.wire import certificates, messages
 from artery.wire.artery_pb2 import (
@@ -191,7 +194,7 @@ async def test_a_revoked_key_is_cut_and_others_come_back_by_themselves(house: Gu
 
 
 async def test_someone_with_a_key_who_sends_anything_harms_no_one(house: Guarded) -> None:
-    chance, before = random.Random(SEED), refused("clients")
+    chance, before, before_out = random.Random(SEED), refused("clients"), shut_out()
     alice, processor = house.subscriber("alice"), house.processor()
     await alice.subscribe("SIM:BTC|tick|")
     await alice.subscribe("RESPONSE:c1|")
@@ -200,14 +203,72 @@ async def test_someone_with_a_key_who_sends_anything_harms_no_one(house: Guarded
         await hostile.send(*frames(chance))
         await hostile.send(bytes([chance.randrange(3)]) + chance.randbytes(chance.randrange(700)))
         await hostile.send(bytes([chance.randrange(2)]) + chance.choice((b"RESPONSE:", b"RESPONSE:c1|", b"", b"HIST")))
-    await wanted(processor, "SIM:BTC|tick|")
+    await until(partial(outside, before_out), "it is shut out")
     for topic, said in (("SIM:BTC|tick|", TICK), ("RESPONSE:c1|", OUTCOME)):
-        await processor.send(*messages.publish(topic, said))
-        while await alice.hear() != (topic, said):
-            continue
+        await until(partial(reaches, processor, alice, topic, said), "alice is back and hears what is hers")
     while await hostile.socket.poll(50):
         assert not (await hostile.receive())[0].startswith(b"RESPONSE:c1|")
     assert refused("clients") > before
+
+
+async def test_a_private_topic_stays_private_behind_what_is_no_subscription(house: Guarded) -> None:
+    """libzmq would give the victim's topic to the attacker: its list of senders lacks the one of the odd message."""
+    odd, bob = (house.peer(zmq.XSUB, house.where.clients, house.file("bob")) for _ in range(2))
+    for peer in (odd, bob):
+        await peer.send(b"\x01SIM:BTC|tick|")
+        await peer.hear()
+    alice, processor, before = house.subscriber("alice"), house.processor(), shut_out()
+    await alice.subscribe("SIM:BTC|tick|")
+    together(odd, alice, bob)
+    await until(partial(outside, before), "who sent it is shut out")
+    await until(partial(reaches, processor, alice, "RESPONSE:c1|", OUTCOME), "alice is back and hears what is hers")
+    while await bob.socket.poll(50):
+        assert not (await bob.receive())[0].startswith(b"RESPONSE:")
+
+
+async def test_what_is_no_subscription_and_holds_nobody_up_is_only_counted(house: Guarded) -> None:
+    odd, alice = house.peer(zmq.XSUB, house.where.clients, house.file("bob")), house.subscriber("alice")
+    before = refused("clients")
+    await alice.subscribe("SIM:BTC|tick|")
+    await odd.send(b"\x01SIM:BTC|tick|")
+    await odd.hear()
+    out = shut_out()
+    await odd.send(b"odd")
+
+    async def counted() -> bool:
+        return refused("clients") == before + 1
+
+    await until(counted, "it is counted")
+    await odd.send(b"\x01SIM:ETH|tick|")
+    assert (await odd.hear())[0] in ("SIM:BTC|tick|", "SIM:ETH|tick|")
+    assert shut_out() == out
+
+
+def together(odd: Peer, victim: Peer, attacker: Peer) -> None:
+    """Have these wait at the relay in this order: its loop is this one, which is held up meanwhile."""
+    zmq.Socket.shadow(odd.socket.underlying).send(b"odd", zmq.NOBLOCK)
+    time.sleep(0.1)
+    victim.socket.setsockopt(zmq.SUBSCRIBE, b"RESPONSE:c1|")
+    time.sleep(0.1)
+    zmq.Socket.shadow(attacker.socket.underlying).send(b"\x01SIM:ETH|tick|", zmq.NOBLOCK)
+    time.sleep(0.1)
+
+
+def shut_out() -> float:
+    return float(metrics.REFUSED.labels("keys", "shut_out")._value.get())
+
+
+async def outside(before: float) -> bool:
+    return shut_out() > before
+
+
+async def reaches(processor: Peer, subscriber: Peer, topic: str, said: Message) -> bool:
+    """Whether what is published arrives, beside whatever else does."""
+    await processor.send(*messages.publish(topic, said))
+    while await subscriber.socket.poll(50):
+        if await subscriber.hear() == (topic, said):
+            return True
+    return False
 
 
 async def test_a_user_may_hold_only_so_many_private_topics_at_once(

@@ -1,8 +1,10 @@
 """Whom a relay lets in: the certificates in its folder, and the answers to ZeroMQ's question about each connection."""
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 import zmq
@@ -26,6 +28,8 @@ DOORS = {
 LOOK_S = 1.0
 """How often the folder is looked at: so soon a key comes to be allowed, or is cut."""
 ALLOWED_MAX = 10_000
+SHUT_OUT_S = 600.0
+"""How long a key that spoiled a socket stays outside, so that it cannot have everyone cut again and again."""
 _ZAP = "inproc://zeromq.zap.01"
 
 _log = logger("relay")
@@ -33,6 +37,13 @@ _log = logger("relay")
 
 class Revoked(Unavailable):
     """Someone who had come in is no longer allowed: every connection has to be made anew."""
+
+
+class ShutOut(dict[str, float]):
+    """Keys that are not let in for a while, and until when; it outlives the sockets."""
+
+    def holds(self, key: str, now_s: float) -> bool:
+        return self.get(key, 0.0) > now_s
 
 
 class Guest(msgspec.Struct, frozen=True):
@@ -43,17 +54,25 @@ class Guest(msgspec.Struct, frozen=True):
 class Allowed:
     """The allow-list. `run` answers for ZAP and follows the folder; it ends by `Revoked`."""
 
-    def __init__(self, folder: Path, context: Context) -> None:
+    def __init__(self, folder: Path, context: Context, outside: ShutOut) -> None:
         self._asked = context.socket(Kind.REP)
         self._asked.bind(_ZAP, "ART_RELAY_KEYS")
         self._folder = folder / ALLOWED
         self._guests = guests(self._folder)
         self._came: set[str] = set()
+        self._outside = outside
 
     def user(self, key: str) -> str:
         """Whose key this is; nobody's, if it is no longer allowed."""
         guest = self._guests.get(key)
         return guest.user if guest else ""
+
+    def shut_out(self, key: str) -> NoReturn:
+        """This key has sent what no subscriber sends: it stays outside, and everyone else comes back at once."""
+        metrics.REFUSED.labels("keys", "shut_out").inc()
+        _log.warning("a key is shut out for what it sent", key=key, user=self.user(key), for_s=SHUT_OUT_S)
+        self._outside[key] = time.monotonic() + SHUT_OUT_S
+        raise Revoked("a key was shut out")
 
     async def run(self) -> None:
         """Answer until someone who is in is no longer allowed."""
@@ -69,6 +88,8 @@ class Allowed:
             return _no(head, "mechanism")
         door, address, key = rest[0].decode(errors="replace"), rest[1].decode(errors="replace"), _text(rest[4])
         guest = self._guests.get(key)
+        if self._outside.holds(key, time.monotonic()):
+            return _no(head, "shut_out")
         if guest is None or DOORS.get(door) not in guest.roles:
             why = "unknown_key" if guest is None else "role"
             _log.warning("a key was not let in", door=door, address=address, key=key, why=why)

@@ -142,9 +142,14 @@ class Confirmations:
         self._socket.send([topic, *messages.write(message)])
 
 
+def is_subscription(frames: list[bytes]) -> bool:
+    """Whether someone came or left, as libzmq sees it, whatever the topic."""
+    return len(frames) == 1 and frames[0][:1] in (b"\0", b"\1")
+
+
 def refused(frames: list[bytes]) -> None:
-    """Count what came from a client and is no subscription."""
-    reason = "no_subscription" if not frames or frames[0][:1] not in (b"\0", b"\1") else "too_long"
+    """Count what came from a client and is no subscription, or to no topic."""
+    reason = "too_long" if is_subscription(frames) else "no_subscription"
     metrics.REFUSED.labels("clients", reason).inc()
 
 

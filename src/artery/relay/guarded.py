@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 from artery.errors import ArteryError
 from artery.relay import metrics
 from artery.relay.allowed import Allowed
-from artery.relay.fanout import refused, text_of
+from artery.relay.fanout import is_subscription, refused, text_of
 from artery.relay.owners import PRIVATE, Owners, is_private, public_parts, whole
 from artery.telemetry import logger
 from artery.wire import messages
@@ -21,6 +21,8 @@ PRIVATE_MAX = 10_000
 """Private topics that one user may be subscribed to at a relay: each is a line in the store."""
 BURST = 200
 """Messages that are passed on before others on this loop have their turn."""
+BACKLOG_MAX = 1_000
+"""Messages that are no subscriptions and are dropped in one go; whoever sends more is shut out."""
 
 _log = logger("relay")
 
@@ -81,7 +83,10 @@ class Guarded:
         """The socket gives to the peer whose message was received last: so one message after the other."""
         while True:
             key, frames = await self._clients.receive_from()
-            if len(frames) != 1 or (topic := text_of(frames[0][1:])) is None:
+            if not is_subscription(frames):
+                refused(frames)
+                self._realign(key)
+            elif (topic := text_of(frames[0][1:])) is None:
                 refused(frames)
             elif is_private(topic):
                 await self._private(key, topic, came=frames[0][:1] == b"\1")
@@ -90,6 +95,18 @@ class Guarded:
             else:
                 self._public(topic, came=found[0])
             metrics.TOPICS.set(self.listeners.topics())
+
+    def _realign(self, key: str) -> None:
+        """Have the socket know again whom it heard last: its list of senders leaves out what is no subscription, so
+        that a grant to anyone behind it would go to someone else. Once nothing waits, it is right; if a subscription
+        does, whose it is cannot be told any more."""
+        for _ in range(BACKLOG_MAX):
+            if (frames := self._clients.receive_now()) is None:
+                return
+            if is_subscription(frames):
+                break
+            refused(frames)
+        self._allowed.shut_out(key)
 
     async def _private(self, key: str, topic: str, *, came: bool) -> None:
         """A topic that belongs to one user. Who left says no name, and takes nothing from anyone."""

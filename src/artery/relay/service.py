@@ -12,7 +12,7 @@ import msgspec
 
 from artery.bus.base import Bus
 from artery.errors import ArteryError, BadSetting, CannotStart, Unavailable
-from artery.relay.allowed import Allowed, Revoked, pair_of
+from artery.relay.allowed import Allowed, Revoked, ShutOut, pair_of
 from artery.relay.base import Fan
 from artery.relay.demand import Demand
 from artery.relay.discovery import Discovery, nameserver_of, place_of
@@ -53,9 +53,9 @@ async def run_relay(
 ) -> None:
     """Run until cancelled. A port that is taken, or a part that is away, is waited for and said; nobody else minds."""
     check(settings)
-    wait_s = AGAIN_S
+    wait_s, outside = AGAIN_S, ShutOut()
     while True:
-        began, life, at_once = time.monotonic(), _Life(settings, bus, store), False
+        began, life, at_once = time.monotonic(), _Life(settings, bus, store, outside), False
         try:
             await life.run(ready)
         except* Revoked:
@@ -85,8 +85,8 @@ def check(settings: Settings) -> None:
 class _Life:
     """One life: everything bound, or nothing."""
 
-    def __init__(self, settings: Settings, bus: Bus, store: Store) -> None:
-        self._settings, self._bus, self._store = settings, bus, store
+    def __init__(self, settings: Settings, bus: Bus, store: Store, outside: ShutOut) -> None:
+        self._settings, self._bus, self._store, self._outside = settings, bus, store, outside
         self._where: Relay | None = None
 
     def same_ports(self) -> Settings:
@@ -100,7 +100,7 @@ class _Life:
         folder = self._settings.relay.keys
         context, fan = Context(let_in(pair_of(Path(folder))) if folder else no_keys), None
         try:
-            allowed = Allowed(Path(folder), context) if folder else None
+            allowed = Allowed(Path(folder), context, self._outside) if folder else None
             fan = _fan(context, allowed, self._store)
             parts = _Parts(context, fan, allowed, self._settings, self._bus, self._store)
             where = self._where = parts.bind()
