@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -13,11 +15,13 @@ from artery.ingest.fetching import chunks
 from artery.ingest.requests import Requests
 from artery.ingest.service import serve_requests
 from artery.live.lock import StoreLock
+from artery.model.events import Candle
 from artery.model.periods import Period
+from artery.store.base import Store
 from artery.wire import history, relays, requests
 from artery.wire.artery_pb2 import DataRequest, OHLCBatch
 from tests.ingest.make import T0
-from tests.ingest.scripted import Stage, until
+from tests.ingest.scripted import ScriptedVenue, Stage, until
 
 MINUTE = 60_000
 GROUP = "cg_ingest_request_sim"
@@ -40,8 +44,8 @@ async def ask(stage: Stage, request: DataRequest) -> None:
 
 
 @asynccontextmanager
-async def ingestor(stage: Stage) -> AsyncIterator[Requests]:
-    one = Requests(stage.parts, StoreLock(stage.store))
+async def ingestor(stage: Stage, **changes: Any) -> AsyncIterator[Requests]:
+    one = Requests(replace(stage.parts, **changes), StoreLock(stage.store))
     task = asyncio.create_task(one.run())
     try:
         yield one
@@ -93,6 +97,7 @@ async def test_a_request_becomes_pages_and_a_last_one_that_says_how_it_ended(sta
 
 
 async def test_only_what_is_not_there_is_fetched(stage: Stage) -> None:
+    stage.venue.now_ms = T0 + MINUTE
     async with ingestor(stage):
         await ask(stage, wanted("r1", 60))
         await fetched(stage, "r1")
@@ -117,6 +122,62 @@ async def test_a_candle_that_is_not_over_is_not_fetched_and_is_asked_for_later(s
         second = await fetched(stage, "r2")
     assert [row.start_ms for page in first for row in page.rows] == [T0 - 2 * MINUTE]
     assert [row.start_ms for page in second for row in page.rows] == [T0 - MINUTE]
+
+
+async def test_a_candle_that_ends_while_others_are_fetched_is_asked_for_by_the_next(stage: Stage) -> None:
+    stage.venue.now_ms = T0 - MINUTE // 2
+
+    class Slow(ScriptedVenue):
+        """It needs a minute for an answer."""
+
+        async def candles(self, coin: str, period: Period, start_ms: int, end_ms: int) -> list[Candle]:
+            found = await super().candles(coin, period, start_ms, end_ms)
+            stage.venue.now_ms += MINUTE
+            return found
+
+    async with ingestor(stage, venue=Slow(("BTC",))):
+        await ask(stage, wanted("r1", 2))
+        assert [row.start_ms for page in await fetched(stage, "r1") for row in page.rows] == [T0 - 2 * MINUTE]
+        await ask(stage, wanted("r2", 2))
+        assert [row.start_ms for page in await fetched(stage, "r2") for row in page.rows] == [T0 - MINUTE]
+
+
+async def test_a_candle_that_has_just_ended_is_fetched_and_asked_for_again_once_it_has_settled(stage: Stage) -> None:
+    last = [T0 - MINUTE]
+    async with ingestor(stage):
+        for request_id, over_ms, starts in (
+            ("r1", 0, last),
+            ("r2", 3_900, last),
+            ("r3", 4_000, last),
+            ("r4", 4_001, []),
+        ):
+            stage.venue.now_ms = T0 + over_ms
+            await ask(stage, wanted(request_id, 1))
+            assert [row.start_ms for page in await fetched(stage, request_id) for row in page.rows] == starts
+
+
+class AwayOnce:
+    """A store that does not answer the first question about what is covered."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self.failed = store, False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def get(self, key: str) -> bytes | None:
+        if key.startswith("artery:covered:") and not self.failed:
+            self.failed = True
+            raise Unavailable("the store is away")
+        return await self._store.get(key)
+
+
+async def test_a_store_that_is_away_for_a_moment_is_no_error_of_the_request(stage: Stage) -> None:
+    store = AwayOnce(stage.store)
+    async with ingestor(stage, store=store):
+        await ask(stage, wanted("r1", 10))
+        found = await fetched(stage, "r1")
+    assert (found[-1].status, found[-1].rows_total, store.failed) == (OHLCBatch.OK, 10, True)
 
 
 @pytest.mark.parametrize(

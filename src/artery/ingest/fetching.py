@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from artery.errors import ArteryError, BadInput
 from artery.ingest import coverage, spans
+from artery.ingest.history import SETTLE_MS
 from artery.ingest.parts import Parts
 from artery.ingest.retry import persist
 from artery.ingest.spans import Stretches
@@ -41,6 +42,7 @@ class Fetch:
         self._is_cancelled = is_cancelled
         self._asks = asks
         self._pages = self._rows = 0
+        self._settled = (0, 0)
 
     async def run(self) -> tuple[int, int]:
         """(rows, pages) that were fetched."""
@@ -74,13 +76,14 @@ class Fetch:
 
     async def _todo(self, coin: str, period: Period) -> Stretches:
         """What of the range is over and not on the log."""
-        start_ms, end_ms = self._wanted(period)
-        known = await coverage.covered(self._parts.store, self._parts.provider, coin, period)
-        return spans.minus(spans.union([(start_ms, end_ms)]), known)
-
-    def _wanted(self, period: Period) -> tuple[int, int]:
-        wanted = self._request.historical
-        return wanted.start_ms, min(wanted.end_ms, period.start(self._parts.now_ms()))
+        wanted, now_ms = self._request.historical, self._parts.now_ms()
+        settled_ms = period.start(now_ms - self._parts.grace_ms - SETTLE_MS)
+        # Said of this moment, whatever time it is when all has come: a candle that ends meanwhile is not asked for.
+        self._settled = (wanted.start_ms, min(wanted.end_ms, settled_ms))
+        known = await persist(
+            lambda: coverage.covered(self._parts.store, self._parts.provider, coin, period), "reading the store"
+        )
+        return spans.minus(spans.union([(wanted.start_ms, min(wanted.end_ms, period.start(now_ms)))]), known)
 
     async def _ask(self, coin: str, period: Period, start_ms: int, end_ms: int) -> list[Candle]:
         """The venue's closed candles; what fails for the moment is tried again, but not for ever."""
@@ -123,9 +126,8 @@ class Fetch:
     async def _remember(self) -> None:
         provider, coin = parse_ticker(self._request.ticker)
         period = Period(self._request.historical.period_s)
-        stretch = self._wanted(period)
         await persist(
-            lambda: coverage.cover(self._parts.store, provider, coin, period, stretch), "writing to the store"
+            lambda: coverage.cover(self._parts.store, provider, coin, period, self._settled), "writing to the store"
         )
 
 
