@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from artery.model import fold
 from artery.model.events import Candle, Trade
 from artery.model.periods import DERIVED, Period
-from artery.pipeline.candles import Batch, CandleBook, Partial, State
+from artery.pipeline.candles import BEHIND, Batch, CandleBook, Partial, State
 from artery.pipeline.minutes import Span
 
 PERIODS = [Period(60), Period(300)]
@@ -149,6 +149,23 @@ def test_what_was_held_back_is_shown_when_its_time_comes_without_a_further_trade
     book.apply(Batch(partials([(1, trade(1, BASE))])), BASE)
     book.apply(Batch(partials([(2, trade(2, BASE + 1))])), BASE + 100)
     assert one(book.apply(Batch(), BASE + 5_000), 300).n == 2
+
+
+def test_a_book_that_is_behind_shows_open_candles_every_five_seconds_and_closed_ones_at_once() -> None:
+    book = CandleBook(1, periods=PERIODS)
+
+    def catch_up(second: int, clock_ms: int) -> list[tuple[int, bool, int]]:
+        made = partials([(second + 1, trade(second + 1, BASE + second * 1_000))])
+        large = [msgspec.structs.replace(one, bar=msgspec.structs.replace(one.bar, n=BEHIND)) for one in made]
+        shown = book.apply(Batch(large, {"sim": clock_ms}), BASE + second * 1_000)
+        return [(candle.period.seconds, candle.closed, candle.n // BEHIND) for candle in shown]
+
+    assert catch_up(0, BASE) == [(60, False, 1), (300, False, 1)]
+    assert catch_up(2, BASE) == []
+    assert catch_up(4, BASE + MINUTE) == [(60, True, 3)]
+    assert catch_up(7, BASE + MINUTE) == [(60, True, 4), (300, False, 4)]
+    caught_up = book.apply(Batch(partials([(9, trade(9, BASE + 2 * MINUTE))])), BASE + 13_000)
+    assert [(candle.period.seconds, candle.n) for candle in caught_up] == [(60, 1), (300, 4 * BEHIND + 1)]
 
 
 def test_a_trade_for_a_forgotten_candle_is_counted_not_shown() -> None:
@@ -340,6 +357,44 @@ def test_the_book_of_a_second_day_is_no_larger_than_that_of_the_first() -> None:
             sizes.append((len(book), len(msgspec.msgpack.encode(book.state()))))
     assert sizes[1][0] <= sizes[0][0] + 1  # the day before is still held
     assert sizes[1][1] < sizes[0][1] * 1.1
+
+
+def test_of_too_many_candles_the_oldest_closed_are_let_go_and_never_shown_in_part() -> None:
+    book = CandleBook(1, periods=[Period(60)], held_max=3)
+
+    def at(number: int, seq: int) -> list[Candle]:
+        ts = BASE - BASE % MINUTE + number * MINUTE
+        part = Partial(("sim", "BTC", 60, ts), fold.bar(trade(seq, ts)), str(seq))
+        return book.apply(Batch([part], {"sim": ts + MINUTE}), ts)
+
+    for number in range(6):
+        at(number, number + 1)
+    assert len(book) == 3
+    again = CandleBook(2, periods=[Period(60)], held_max=3)
+    again.restore(book.state(), [])
+    for held in (book, again):
+        late = Partial(("sim", "BTC", 60, BASE - BASE % MINUTE), fold.bar(trade(9, BASE - BASE % MINUTE + 1)), "9")
+        assert held.apply(Batch([late]), BASE) == []
+        assert held.stale == 1
+
+
+def test_open_candles_are_held_however_many_there_are() -> None:
+    book = CandleBook(1, periods=[Period(60)], held_max=3)
+    parts = [Partial(("sim", f"C{n}", 60, BASE), fold.bar(trade(n, BASE, coin=f"C{n}")), str(n)) for n in range(1, 9)]
+    book.apply(Batch(parts, {"sim": BASE}), BASE)
+    assert len(book) == 8
+    closed = book.apply(Batch(clocks={"sim": BASE + MINUTE}), BASE + MINUTE)
+    assert [candle.closed for candle in closed] == [True] * 8
+    assert len(book) <= 3
+
+
+def test_a_provider_that_has_ended_keeps_nobody_from_forgetting() -> None:
+    book = CandleBook(1, periods=[Period(60)])
+    book.apply(Batch(clocks={"ended": BASE}), BASE)
+    for hour in range(4):
+        ts = BASE + hour * 3_600_000
+        book.apply(Batch([Partial(("sim", "BTC", 60, ts), fold.bar(trade(hour + 1, ts)), "1")], {"sim": ts}), ts)
+    assert len(book) <= 2
 
 
 def test_without_minute_candles_only_minutes_that_nobody_watched_at_all_are_filled_in() -> None:

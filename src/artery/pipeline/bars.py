@@ -4,11 +4,12 @@ A bar is as long as the longest time that every period is a multiple of: a minut
 candles. An entry that cannot be decoded is passed over here; the store query puts it with the dead letters.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+from pyarrow import compute
 
 from artery.bus.base import place
 from artery.errors import BadEvent
@@ -21,6 +22,7 @@ from artery.pipeline.candles import KEEP_MS, Batch, Market, Partial, Seq
 from artery.pipeline.decode import Raw
 from artery.pipeline.minutes import DAY_MS, Span
 
+pc: Any = compute  # its stubs do not know structs
 BAR, CLOCK, MARK, VENUE, REACH, END = "bar", "clock", "mark", "venue", "reach", "end"
 PLACE_NAMES = ("ts", "epoch", "seq")
 PLACE = pa.struct([pa.field(name, pa.int64()) for name in PLACE_NAMES])
@@ -98,18 +100,13 @@ def record_batch(rows: list[Row], end: dict[str, str], bars: pa.Table | None = N
 
 def batch_of(table: pa.Table) -> tuple[Batch, dict[str, str]]:
     """What Spark made of them, for the candle book; and how far it reaches."""
-    partials: list[Partial] = []
     clocks: dict[str, int] = {}
     venue: list[Candle] = []
     unwatched: list[Span] = []
-    reach: dict[Market, tuple[Seq, Seq]] = {}
     end: dict[str, str] = {}
-    for row in table.to_pylist():
+    many = pc.is_in(table["kind"], pa.array([BAR, REACH]))
+    for row in table.filter(pc.invert(many)).to_pylist():
         match row["kind"]:
-            case "bar":
-                partials.append(partial_of(row, row["period_s"]))
-            case "reach":
-                reach[row["provider"], row["coin"]] = _seq(row["first"]), _seq(row["last"])
             case "clock":
                 clocks[row["provider"]] = row["last"]["ts"]
             case "mark":
@@ -118,7 +115,27 @@ def batch_of(table: pa.Table) -> tuple[Batch, dict[str, str]]:
                 venue.append(_venue_candle(row))
             case "end":
                 end = msgspec.json.decode(row["up_to"], type=dict[str, str])
-    return Batch(partials, clocks, venue, unwatched, reach), end
+    bars, reach = (table.filter(pc.equal(table["kind"], kind)) for kind in (BAR, REACH))
+    return Batch(_partials(bars), clocks, venue, unwatched, _reaches(reach)), end
+
+
+def _partials(bars: Any) -> list[Partial]:
+    """Bars as parts of candles, column by column: of many markets there are thousands in a batch."""
+    keys = zip(*(bars[name].to_pylist() for name in ("provider", "coin", "period_s", "start_ms")), strict=True)
+    values = (bars[name].to_pylist() for name in ("o", "h", "l", "c", "v", "n"))
+    made = map(Bar, _places(bars["first"]), _places(bars["last"]), *values)
+    return list(map(Partial, keys, made, bars["up_to"].to_pylist()))
+
+
+def _reaches(reach: Any) -> dict[Market, tuple[Seq, Seq]]:
+    markets = zip(reach["provider"].to_pylist(), reach["coin"].to_pylist(), strict=True)
+    ends = zip(*([at[1:] for at in _places(reach[name])] for name in ("first", "last")), strict=True)
+    return dict(zip(markets, ends, strict=True))
+
+
+def _places(column: Any) -> list[Place]:
+    whole = column.combine_chunks()
+    return list(zip(*(pc.struct_field(whole, name).to_pylist() for name in PLACE_NAMES), strict=True))
 
 
 def partial_of(row: Row, period_s: int) -> Partial:
@@ -158,10 +175,6 @@ def _values(bar: Bar, up_to: str) -> Row:
         "up_to": up_to,
         "at": list(place(up_to)),
     }
-
-
-def _seq(of: Mapping[str, int]) -> Seq:
-    return of["epoch"], of["seq"]
 
 
 def _place(of: Place) -> dict[str, int]:

@@ -20,7 +20,11 @@ Seq = tuple[int, int]
 
 KEEP_MS = 3_600_000
 SLOW_MS = 5_000
+BEHIND = 50_000
+"""Trades of a micro-batch, half of the most that it takes, from which on the book is taken to be behind: hardly anyone
+watches such candles open."""
 HELD_MAX = 1_000_000
+"""Candles that are held, but for open ones, of which a market has one of each length."""
 MARKETS_MAX = 200_000
 """Markets whose last trade is remembered."""
 FORGET_MS = 10_000
@@ -44,6 +48,12 @@ class Batch(msgspec.Struct, frozen=True):
     venue: Sequence[Candle] = ()
     unwatched: Sequence[Span] = ()
     reach: Mapping[Market, tuple[Seq, Seq]] = {}
+
+    @property
+    def trades(self) -> int:
+        """How many trades, counted in the shortest candles, as each is in one of every length."""
+        shortest = min((partial.key[2] for partial in self.partials), default=0)
+        return sum(partial.bar.n for partial in self.partials if partial.key[2] == shortest)
 
 
 class Held(msgspec.Struct, array_like=True):
@@ -74,6 +84,7 @@ class State(msgspec.Struct, array_like=True):
     dirty: list[Key]
     minutes: Minutes
     reached: list[tuple[Market, Seq]] = []
+    floor_ms: int = 0
 
 
 class CandleBook:
@@ -86,7 +97,14 @@ class CandleBook:
     """
 
     def __init__(
-        self, epoch: int, *, periods: Iterable[Period] = DERIVED, keep_ms: int = KEEP_MS, slow_ms: int = SLOW_MS
+        self,
+        epoch: int,
+        *,
+        periods: Iterable[Period] = DERIVED,
+        keep_ms: int = KEEP_MS,
+        slow_ms: int = SLOW_MS,
+        behind: int = BEHIND,
+        held_max: int = HELD_MAX,
     ) -> None:
         self.stale = 0
         self._epoch = epoch
@@ -97,7 +115,12 @@ class CandleBook:
         ]
         self._keep_ms = keep_ms
         self._slow_ms = slow_ms
+        self._behind_from = behind
+        self._held_max = held_max
         self._now_ms = 0
+        self._floor_ms = 0
+        self._behind = False
+        self._showed_ms = 0
         self._forgot_ms = 0
         self._held: dict[Key, Held] = {}
         self._open: set[Key] = set()
@@ -126,6 +149,9 @@ class CandleBook:
     def apply(self, batch: Batch, now_ms: int) -> list[Candle]:
         """Take a micro-batch in; return the candles that are to be appended to the bus, as one append."""
         self._now_ms = max(self._now_ms, now_ms)
+        self._behind = batch.trades >= self._behind_from and self._now_ms - self._showed_ms < self._slow_ms
+        if not self._behind:
+            self._showed_ms = self._now_ms
         for market, (_, last) in batch.reach.items():
             self._reached[market] = max(last, self._reached.pop(market, last))
         for partial in batch.partials:
@@ -138,10 +164,15 @@ class CandleBook:
             self._fill(theirs)
             self._correct(theirs)
         result = [candle for key in sorted(self._due()) if (candle := self._show(key))]
-        if self.clock_ms() - self._forgot_ms >= FORGET_MS or len(self._held) > HELD_MAX:
-            self._forgot_ms = self.clock_ms()
+        newest = max(self._clocks.values(), default=0)  # of whichever provider: one that has ended holds nothing up
+        if newest - self._forgot_ms >= FORGET_MS or len(self._held) - len(self._open) > self._held_max:
+            self._forgot_ms = newest
             self._forget()
         return result
+
+    def shown_ms(self) -> int:
+        """The time of the newest version that was shown: that of the next is not before it."""
+        return max(self._now_ms, max((shown.event_ts for shown in self._shown.values()), default=0))
 
     def announce(self, candles: Iterable[Candle]) -> list[Candle]:
         """Closed candles that the lake has folded anew, as they are to be appended; those that the book still holds
@@ -152,7 +183,8 @@ class CandleBook:
         """A copy of all that is known."""
         held = [(key, msgspec.structs.replace(held)) for key, held in self._held.items()]
         shown, reached = list(self._shown.items()), list(self._reached.items())
-        return State(held, shown, dict(self._clocks), sorted(self._dirty), copy(self._minutes), reached)
+        dirty, minutes = sorted(self._dirty), copy(self._minutes)
+        return State(held, shown, dict(self._clocks), dirty, minutes, reached, self._floor_ms)
 
     def restore(self, state: State, later: Iterable[Candle]) -> None:
         """Become what `state` was; `later` is what was appended to the bus since then, oldest first."""
@@ -163,6 +195,7 @@ class CandleBook:
         self._dirty = set(state.dirty)
         self._minutes = copy(state.minutes)
         self._reached = dict(state.reached)
+        self._floor_ms = state.floor_ms
         for candle in later:
             self._saw(candle)
 
@@ -229,15 +262,22 @@ class CandleBook:
             self._dirty.add(key)
 
     def _is_past(self, key: Key) -> bool:
-        return _end(key) + max(self._keep_ms, 2_000 * key[2]) <= self._clocks.get(key[0], 0)
+        end_ms = _end(key)
+        forgotten = end_ms + max(self._keep_ms, 2_000 * key[2]) <= self._clocks.get(key[0], 0)
+        return forgotten or end_ms <= self._floor_ms
 
     def _due(self) -> list[Key]:
-        """Changed candles whose time to be shown has come: open ones of long periods wait for theirs."""
+        """Changed candles whose time to be shown has come: open ones of long periods wait for theirs, and while the
+        book is behind, all that are open do."""
         return [key for key in self._dirty if not self._waits(key)]
 
     def _waits(self, key: Key) -> bool:
         held, shown = self._held.get(key), self._shown.get(key)
-        if held is None or held.closed or shown is None or key[2] <= _MINUTE_S:
+        if held is None or held.closed:
+            return False
+        if self._behind:
+            return True
+        if shown is None or key[2] <= _MINUTE_S:
             return False
         return self._now_ms - shown.event_ts < self._slow_ms
 
@@ -286,13 +326,15 @@ class CandleBook:
         return msgspec.structs.replace(candle, event_ts=self._now_ms, epoch=self._epoch, seq=seq)
 
     def _forget(self) -> None:
+        """Let go of what is past. Of too many, the oldest closed ones become past: begun anew they would be partial."""
+        over = len(self._held) - len(self._open) - self._held_max
+        if over > 0:
+            closed = sorted(_end(key) for key, held in self._held.items() if held.closed)
+            self._floor_ms = max(self._floor_ms, closed[over - 1])
         past = [key for key, held in self._held.items() if held.closed and self._is_past(key)]
-        if len(self._held) - len(past) > HELD_MAX:
-            past = sorted(self._held, key=_end)[: len(self._held) - HELD_MAX]
         self._minutes.forget(self.clock_ms() - 2 * DAY_MS)
         for key in past:
             del self._held[key]
-            self._open.discard(key)
             self._dirty.discard(key)
         while len(self._reached) > MARKETS_MAX:
             del self._reached[next(iter(self._reached))]

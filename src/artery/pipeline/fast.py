@@ -50,6 +50,8 @@ class FastQuery:
         start: Offsets | None = None,
         periods: Sequence[Period] = DERIVED,
         again: Callable[[str, str], Iterable[Raw]] = lambda *_: (),
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.progress = Progress(positions=start or {})
         self._again = again
@@ -64,6 +66,8 @@ class FastQuery:
         self._calls = calls
         self._saved_at = time.monotonic()
         self._lock = threading.Lock()
+        self._now_ms = Onward(book.shown_ms(), clock, monotonic)
+        self._whole = True
 
     def on_batch(self, rows: Any, batch_id: int) -> None:
         """Spark's foreachBatch."""
@@ -79,15 +83,16 @@ class FastQuery:
     def _take(self, batch: Batch, end: Offsets) -> None:
         if repeated := self._book.repeats(batch):
             batch = self._without(batch, repeated, end)
+        self._whole = False  # the book takes for shown what is about to be
         with self.progress.phase("book"):
-            candles = self._book.apply(batch, _now_ms())
+            candles = self._book.apply(batch, self._now_ms())
         if candles:
             with self.progress.phase("append"):
                 self._append(candles)
             crash.point("pipeline.appended")
-        shortest = self._periods[0].seconds
-        self.progress.rows += sum(partial.bar.n for partial in batch.partials if partial.key[2] == shortest)
+        self.progress.rows += batch.trades
         self.progress.positions = end
+        self._whole = True
 
     def announce(self, candles: Sequence[Candle]) -> None:
         """Append closed candles that the lake has folded anew, because trades came too late for the book."""
@@ -110,10 +115,17 @@ class FastQuery:
         return msgspec.structs.replace(batch, partials=partials_after(entries, self._periods, repeated))
 
     def save(self) -> None:
-        """Keep what is known, between two batches; for a clean stop."""
+        """Keep what is known, between two batches; for a clean stop. Not after a batch whose candles could not be
+        appended, nor where another driver has taken over."""
         with self._lock:
-            if self.progress.positions:
+            if self.progress.positions and self._whole:
+                self._fence()
                 self._save()
+
+    def _fence(self) -> None:
+        self._calls(
+            lambda: self._bus.append("candle", [], writer=WRITER, epoch=self._epoch), "looking for another driver"
+        )
 
     def _save(self) -> None:
         with self.progress.phase("save"):
@@ -124,5 +136,16 @@ class FastQuery:
         crash.point("pipeline.saved")
 
 
-def _now_ms(clock: Callable[[], float] = time.time) -> int:
-    return int(clock() * 1_000)
+class Onward:
+    """The time in ms, which never goes back and never stands still, whatever is done to the machine's clock."""
+
+    def __init__(self, from_ms: int, clock: Callable[[], float], monotonic: Callable[[], float]) -> None:
+        self._clock, self._monotonic = clock, monotonic
+        self._last_ms, self._at = from_ms, monotonic()
+
+    def __call__(self) -> int:
+        now = self._monotonic()
+        passed_ms = int((now - self._at) * 1_000)
+        self._last_ms = max(int(self._clock() * 1_000), self._last_ms + passed_ms)
+        self._at = now
+        return self._last_ms

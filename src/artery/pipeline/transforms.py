@@ -19,12 +19,12 @@ def partials(rows: DataFrame, periods: Sequence[Period] = DERIVED) -> DataFrame:
 
     Open and close are decided by place, because order is lost in a shuffle.
     """
-    spread, key, values = _columns(tuple(periods))
-    return rows.select(*spread).groupBy(*key).agg(*values)
+    spread, key, values, names = _columns(tuple(periods))
+    return rows.select(*spread).groupBy(*key).agg(*values).select(*names)
 
 
 @cache
-def _columns(periods: tuple[Period, ...]) -> tuple[list[Column], list[Column], list[Column]]:
+def _columns(periods: tuple[Period, ...]) -> tuple[list[Column], ...]:
     """Made once, because to make a column is a call to Java, and a batch of the stream has little time."""
     each = F.when(F.col("kind") == BAR, F.array(*[F.lit(period.seconds) for period in periods]))
     spread_by = F.explode(F.coalesce(each, F.array("period_s"))).alias("period_s")
@@ -32,19 +32,19 @@ def _columns(periods: tuple[Period, ...]) -> tuple[list[Column], list[Column], l
     length_ms = F.greatest(F.col("period_s").cast("long") * F.lit(1_000), F.lit(1))
     start = (F.col("start_ms") - F.col("start_ms") % length_ms).alias("start_ms")
     key = [start if name == "start_ms" else F.col(name) for name in KEY]
+    # A value together with what decides it: one comparison a row, not two.
     values = [
-        F.min("first").alias("first"),
-        F.max("last").alias("last"),
-        F.min_by("o", "first").alias("o"),
+        F.min(F.struct("first", "o")).alias("opened"),
+        F.max(F.struct("last", "c")).alias("closed"),
         F.max("h").alias("h"),
         F.min("l").alias("l"),
-        F.max_by("c", "last").alias("c"),
         F.sum("v").alias("v"),
         F.sum("n").alias("n"),
-        F.max_by("up_to", "at").alias("up_to"),
-        F.max("at").alias("at"),
+        F.max(F.struct("at", "up_to")).alias("newest"),
     ]
-    return spread, key, values
+    inside = {"first": "opened", "o": "opened", "last": "closed", "c": "closed", "up_to": "newest"}
+    names = [F.col(f"{inside[name]}.{name}" if name in inside else name) for name in KEY + VALUES if name != "at"]
+    return spread, key, values, names
 
 
 def late_windows(trades: DataFrame, keep_ms: int, periods: Sequence[Period] = DERIVED) -> DataFrame:
