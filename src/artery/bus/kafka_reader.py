@@ -41,7 +41,7 @@ class KafkaReader:
 
     def read_raw(self, stream: str, after: str, limit: int, up_to: str = "") -> list[tuple[str, bytes]]:
         """(position, JSON object of the fields) after a position, up to and including another; or `PositionLost`."""
-        place_in(after)
+        own, number = place_in(after)
         last = place_in(up_to) if up_to else None
         limit = max(0, min(limit, READ_MAX))
 
@@ -51,7 +51,9 @@ class KafkaReader:
                 nothing(topics.name(stream), after)
                 return []
             end, log = _end(topic, last), f"{topic.log}-"
-            rows = read(cursor, topic, after, limit)
+            # Not past the end by more than the broker's markers are: what is read for nothing is fetched once more.
+            most = limit if end is None or own != topic.log else min(limit, max(1, end - number))
+            rows = read(cursor, topic, after, most)
             # As `topic.position` has it, without a call for each of many.
             return [(f"{log}{offset + 1}", _object(value)) for offset, value, _ in rows if end is None or offset < end]
 
