@@ -1,6 +1,6 @@
 """How fast a log that is already there becomes candles, and rows of the lake; beside plain Spark on the same trades.
 
-`python -m bench.pipeline_catch_up FOLDER TRADES MARKETS` prints trades/s into candles, and into the lake.
+`python -m bench.pipeline_catch_up FOLDER TRADES MARKETS [BUS_URL]` prints trades/s into candles, and into the lake.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from artery.bus.base import START, place
 from artery.bus.open import open_bus
 from artery.pipeline.running import Running
 from artery.pipeline.session import Spark
@@ -43,10 +44,13 @@ class InTurn(Running):
 class CatchUp:
     """One log in a folder of its own, and the pipeline that reads it from its beginning."""
 
-    def __init__(self, folder: Path, trades: int, markets: int) -> None:
-        self.settings = Settings().with_(data={"dir": str(folder)}, pipeline={"slow_store_s": _NEVER_S})
+    def __init__(self, folder: Path, trades: int, markets: int, bus_url: str = "") -> None:
+        self.settings = Settings().with_(
+            data={"dir": str(folder)}, pipeline={"slow_store_s": _NEVER_S}, bus={"url": bus_url}
+        )
         self.settings.folder.mkdir(parents=True)
         self._trades, self._markets = trades, markets
+        self._head = START
 
     async def run(self) -> tuple[float, float]:
         """Trades a second into candles, and into the lake, one after the other."""
@@ -54,7 +58,7 @@ class CatchUp:
         spark = Spark(self.settings)
         running: InTurn | None = None
         try:
-            await fill(bus, self._trades, self._markets)
+            self._head = await fill(bus, self._trades, self._markets)
             running = InTurn(self.settings, spark, bus, store, 1)
             await running.start()
             candles = await self._pace(running, lambda status: status["trade_position"])
@@ -74,16 +78,18 @@ class CatchUp:
         deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline:
             await running.check()
-            at, now = int(position(await running.status())), time.monotonic()
+            reached, now = position(await running.status()), time.monotonic()
+            # A share of the log, because not every log counts its entries.
+            at = round(place(reached)[-1] / place(self._head)[-1] * self._trades)
             if first is None and at:
                 first = at, now
-            if at >= self._trades and first is not None:
+            if reached == self._head and first is not None:
                 return (at - first[0]) / max(now - first[1], 0.001)
             await asyncio.sleep(0.01)
         raise SystemExit("the pipeline did not catch up in time")
 
 
-async def apart(module: str, *values: int) -> list[float]:
+async def apart(module: str, *values: int | str) -> list[float]:
     """The figures that this module prints, with a folder and a Spark of its own: a process has but one Spark."""
     with tempfile.TemporaryDirectory(prefix="artery-bench-", ignore_cleanup_errors=True) as name:
         command = [sys.executable, "-m", f"bench.{module}", f"{name}/data", *map(str, values)]
@@ -109,4 +115,4 @@ async def measure(trades: int = TRADES, fewer: int = FEWER) -> list[Row]:
 
 
 if __name__ == "__main__":
-    print(*asyncio.run(CatchUp(Path(sys.argv[1]), *map(int, sys.argv[2:4])).run()))
+    print(*asyncio.run(CatchUp(Path(sys.argv[1]), *map(int, sys.argv[2:4]), *sys.argv[4:5]).run()))
