@@ -115,6 +115,25 @@ async def test_an_outcome_that_is_there_is_announced_again_to_who_asks_again(hou
     assert (status.state, status.outcome) == (StatusResponse.DONE, outcome)
 
 
+async def test_a_program_that_was_started_anew_takes_up_its_request_by_its_id(house: House) -> None:
+    await house.ingestor()
+    client, subscriber = house.client(), house.subscriber()
+    await subscriber.subscribe("RESPONSE:c2|")
+    await client.ask(asked())
+    again = await client.ask(asked(client_id="c2"))
+    assert (again.status, again.notification_topic) == (SubmitResponse.DUPLICATE, "HISTORY_READY:r1|")
+    outcome = HistoryReadyNotification(request_id="r1", client_id="c1", status=HistoryReadyNotification.READY, rows=60)
+    record = requests.read_record(await house.store.get(requests.key("r1")))
+    assert record is not None
+    done = requests.Record(record.asked, "done", outcome=requests.text(outcome))
+    await house.store.put(requests.key("r1"), requests.write_record(done))
+    again = await client.ask(asked(client_id="c2"))
+    assert (again.status, again.notification_topic) == (SubmitResponse.DUPLICATE, "RESPONSE:c2|")
+    outcome.client_id = "c2"
+    assert await subscriber.hear() == ("RESPONSE:c2|", outcome)
+    assert len(await house.bus.read("request")) == 1
+
+
 async def test_a_request_that_was_noted_but_never_appended_is_appended_when_asked_again(house: House) -> None:
     await house.ingestor()
     client = house.client()

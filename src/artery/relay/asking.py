@@ -38,10 +38,12 @@ def work_of(asked: SubmitHistoricalRequest, now_ms: int) -> DataRequest:
 
 
 def same(one: DataRequest, other: DataRequest) -> bool:
-    """Whether two requests with the same id ask for the same; where a limit counted from now, the start may differ."""
+    """Whether two requests with the same id ask for the same; where a limit counted from now, the start may differ. A
+    program that was started anew asks under another client_id: whose the id is, is judged elsewhere."""
     mine, theirs = DataRequest(), DataRequest()
     mine.CopyFrom(one)
     theirs.CopyFrom(other)
+    mine.client_id = theirs.client_id
     if mine.historical.limit and theirs.historical.limit:
         mine.historical.start_ms = theirs.historical.start_ms = 0
     return mine == theirs

@@ -155,13 +155,18 @@ class Desk:
         if not asking.same(request, old.request):
             raise BadInput(f"request_id {request.request_id} was used for another request: take a new one")
         if old.state == "done":
+            outcome = old.notification
+            outcome.client_id = request.client_id or outcome.client_id
             for topic in requests.topics_of(request.request_id, request.client_id):
-                self._announce(topic, old.notification)
+                self._announce(topic, outcome)
         elif old.state == "new" and self._now_ms() - old.since_ms > STUCK_MS:
             await self._append(old.request, exchange, old)
         elif old.state == "queued":
             self._work.wake(exchange, old.request)
-        return _response(request, SubmitResponse.DUPLICATE)
+        response = _response(request, SubmitResponse.DUPLICATE)
+        if old.state != "done" and request.client_id != old.request.client_id:
+            response.notification_topic = topics.history_ready(request.request_id)  # the one that is sure to hear of it
+        return response
 
     async def _append(self, request: DataRequest, exchange: str, record: Record) -> None:
         """The bus first, then the wake-up; the store's word for it may come after the answer."""
