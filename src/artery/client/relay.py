@@ -203,7 +203,12 @@ class Relay:
             await asyncio.wait({future}, timeout=LOOK_S * random.uniform(0.8, 1.0))
             if future.done():
                 return future.result()
-            status = await self.status(request_id)
+            try:
+                status = await self.status(request_id)
+            except Unavailable:  # the request goes on, whoever is away
+                continue
+            if status.state == StatusResponse.UNKNOWN:
+                continue
             state = StatusResponse.State.Name(status.state).lower()
             progress(Progress(state, status.progress, status.rows, status.pages))
             if status.state == StatusResponse.DONE:

@@ -15,6 +15,7 @@ from artery.wire.artery_pb2 import (
     DataRequest,
     IngestorControl,
     StatusRequest,
+    StatusResponse,
     SubmitHistoricalRequest,
     SubmitResponse,
 )
@@ -73,11 +74,14 @@ class Door:
         try:
             async with asyncio.timeout(ANSWER_S):
                 answer = await self._ask(asked, user)
+        except BadInput as error:
+            metrics.ASKED.labels(kind, "invalid").inc()
+            return _refusal(asked, SubmitResponse.INVALID, str(error))
         except (ArteryError, TimeoutError) as error:
             metrics.ASKED.labels(kind, "failed").inc()
             reason = str(error) or f"no answer within {ANSWER_S:g} s"
             _log.warning("a request could not be answered", type=kind, reason=reason)
-            return SubmitResponse(status=SubmitResponse.NO_INGESTOR, error=f"{reason}; ask again")
+            return _refusal(asked, SubmitResponse.NO_INGESTOR, f"{reason}; ask again")
         metrics.ASKED.labels(kind, "answered").inc()
         return answer
 
@@ -94,6 +98,15 @@ class Door:
             return await self._desk.cancel(asked, user)
         metrics.REFUSED.labels("requests", "not_a_request").inc()
         return SubmitResponse(status=SubmitResponse.INVALID, error=f"{type(asked).__name__} is not a request")
+
+
+def _refusal(asked: Message, status: "SubmitResponse.Status", error: str) -> Message:
+    """Why there is no answer, in the message that the peer waits for. That a status is not to be had says nothing of
+    the request, which goes on."""
+    request_id = str(getattr(asked, "request_id", ""))
+    if isinstance(asked, StatusRequest | IngestorControl):
+        return StatusResponse(request_id=request_id, state=StatusResponse.UNKNOWN, error=error)
+    return SubmitResponse(request_id=request_id, status=status, error=error)
 
 
 def _submitted(asked: DataRequest) -> SubmitHistoricalRequest:
