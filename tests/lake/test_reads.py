@@ -13,7 +13,7 @@ from artery.lake.catalog import ensure_tables, open_catalog
 from artery.lake.places import BATCH, POSITIONS, QUERY, catalog_file, jdbc_of, sql_of
 from artery.lake.prepare import prepare
 from artery.lake.reads import Lake
-from artery.lake.tables import OHLC, TABLES, TRADES, Table
+from artery.lake.tables import GUARDS, OHLC, TABLES, TRADES, Table
 
 MINUTE = 60_000
 NOON = 1_730_000_040_000
@@ -87,6 +87,17 @@ def test_making_the_tables_twice_changes_nothing(folder: Path) -> None:
     before = Lake(folder).snapshot("ohlc")
     ensure_tables(open_catalog(folder))
     assert Lake(folder).snapshot("ohlc") == before != 0
+
+
+def test_a_table_of_an_older_version_gets_what_commits_rely_on_and_keeps_the_rest(folder: Path) -> None:
+    catalog, mine = (
+        open_catalog(folder),
+        {"write.merge.isolation-level": "snapshot", "write.parquet.page-row-limit": "9"},
+    )
+    with catalog.load_table(OHLC.full_name).transaction() as transaction:
+        transaction.set_properties(mine)
+    ensure_tables(catalog)
+    assert catalog.load_table(OHLC.full_name).properties.items() >= (mine | {GUARDS[0]: "serializable"}).items()
 
 
 def test_a_table_with_other_columns_is_refused_in_one_sentence(tmp_path: Path) -> None:

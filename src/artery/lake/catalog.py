@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from artery.errors import CannotStart, Unavailable
 from artery.lake.places import NAME, catalog_file, on_server, sql_of, warehouse
-from artery.lake.tables import NAMESPACE, PROPERTIES, TABLES, Table
+from artery.lake.tables import GUARDS, NAMESPACE, PROPERTIES, TABLES, Table
 
 _TRANSFORMS: dict[str, type[Transform]] = {
     "identity": IdentityTransform,
@@ -64,14 +64,17 @@ def open_catalog(folder: Path, url: str = "", *, create: bool = True) -> SqlCata
 
 
 def ensure_tables(catalog: SqlCatalog) -> None:
-    """Make the tables that are missing; a table that is there must have the columns defined here."""
+    """Make the tables that are missing; a table that is there must have the columns defined here, and gets what its
+    commits rely on if an older version made it."""
     with translated("prepared"):
         with suppress(NamespaceAlreadyExistsError):
             catalog.create_namespace(NAMESPACE)
         existing = {name for _, name in catalog.list_tables(NAMESPACE)}
         for table in TABLES.values():
             if table.name in existing:
-                _check(catalog.load_table(table.full_name), table)
+                found = catalog.load_table(table.full_name)
+                _check(found, table)
+                _guard(found)
             else:
                 _create(catalog, table)
 
@@ -89,6 +92,13 @@ def _check(found: IcebergTable, table: Table) -> None:
     if have != want:
         names = ", ".join(sorted(name for name in {*have, *want} if have.get(name) != want.get(name)))
         raise CannotStart(f"table {table.full_name} differs from this version in {names}; use another data folder")
+
+
+def _guard(found: IcebergTable) -> None:
+    wanted = {name: PROPERTIES[name] for name in GUARDS if found.properties.get(name) != PROPERTIES[name]}
+    if wanted:
+        with found.transaction() as transaction:
+            transaction.set_properties(wanted)
 
 
 def _arrow(found: IcebergTable) -> pa.Schema:

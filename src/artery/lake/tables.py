@@ -24,8 +24,11 @@ PROPERTIES = {
     "write.merge.mode": "copy-on-write",
     "write.update.mode": "copy-on-write",
     "write.delete.mode": "copy-on-write",
-    "write.merge.isolation-level": "snapshot",
+    # What was not there when a merge looked must not be there when it commits: its driver may have slept meanwhile.
+    "write.merge.isolation-level": "serializable",
 }
+GUARDS = ("write.merge.isolation-level",)
+"""What must hold of tables too that an older version has made; the rest is taste, and whoever changed it keeps it."""
 
 
 class Table(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from artery.lake.places import NAME
 from artery.lake.tables import OHLC, REQUESTS, Table
+from artery.pipeline.upkeep import load
 
 VALUES = ("open", "high", "low", "close", "volume", "trades")
 _PROPERTY = "spark.sql.iceberg.snapshot-property."
@@ -23,18 +24,24 @@ class Slice(msgspec.Struct, frozen=True):
 
 
 def insert_new(rows: DataFrame, table: Table, time: str, part: Slice) -> None:
-    """Insert the rows whose key the table does not have."""
-    _into(rows, table, time, part).whenNotMatched().insertAll().merge()
+    """Insert the rows whose key the table does not have.
+
+    What Spark makes of a MERGE that only inserts, but for the commit: it is refused if rows came to the table since it
+    was looked at, as they do when this driver has slept and another has taken its place.
+    """
+    looked = _newest(rows.sparkSession, table)
+    there = rows.sparkSession.table(f"{NAME}.{table.full_name}").alias(table.name)
+    _append(rows.alias("s").join(there, _same(table, time, part), "left_anti"), table, looked)
 
 
 def insert_outcomes(rows: DataFrame, ids: Sequence[str]) -> None:
-    """Insert the outcomes of requests that have none yet. Nobody else writes this table, so that looking and then
-    appending is enough, and takes a fraction of the time of a MERGE; people wait for it."""
+    """Insert the outcomes of requests that have none yet. They are few, so that looking first takes a fraction of the
+    time of a join; people wait for it."""
+    looked = _newest(rows.sparkSession, REQUESTS)
     name = f"{NAME}.{REQUESTS.full_name}"
     there = rows.sparkSession.table(name).where(F.col("request_id").isin(*ids)).select("request_id")
     known = [row["request_id"] for row in there.collect()]
-    fresh = rows.where(~F.col("request_id").isin(*known)) if known else rows
-    fresh.writeTo(name).append()
+    _append(rows.where(~F.col("request_id").isin(*known)) if known else rows, REQUESTS, looked)
 
 
 def merge_candles(rows: DataFrame, part: Slice) -> None:
@@ -78,14 +85,34 @@ def _differs() -> Column:
 
 
 def _into(rows: DataFrame, table: Table, time: str, part: Slice) -> Any:
-    """A MERGE on the key; the ranges are literals, so that files without a match are not even opened."""
+    """A MERGE on the key."""
+    return rows.alias("s").mergeInto(f"{NAME}.{table.full_name}", _same(table, time, part))
+
+
+def _same(table: Table, time: str, part: Slice) -> Column:
+    """Whether rows have the same key; the ranges are literals, so that files without a match are not even opened."""
     s, t = _source(table), _target(table)
     same = within(t[time], part)
     if part.periods:
         same = same & t["period_s"].isin(*part.periods)
     for name in table.key:
         same = same & (t[name] == s[name])
-    return rows.alias("s").mergeInto(f"{NAME}.{table.full_name}", same)
+    return same
+
+
+def _newest(session: Any, table: Table) -> str:
+    """The table's newest snapshot; nothing, where there is none."""
+    found = load(session, table).currentSnapshot()
+    return str(found.snapshotId()) if found is not None else ""
+
+
+def _append(rows: DataFrame, table: Table, looked: str) -> None:
+    """Append the rows unless others were added after the snapshot `looked`: Iceberg compares with an overwrite, here
+    of nothing, and with no plain append. Files that were only joined since then are no hindrance."""
+    writer = rows.writeTo(f"{NAME}.{table.full_name}").option("isolation-level", "serializable")
+    if looked:
+        writer = writer.option("validate-from-snapshot-id", looked)
+    writer.overwrite(F.lit(False))
 
 
 def within(time: Column, part: Slice) -> Column:
