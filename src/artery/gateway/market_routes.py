@@ -41,8 +41,7 @@ def routes(parts: Parts) -> list[Route]:
 
     async def gaps(ask: Ask) -> Response:
         provider, count = ask.values["provider"], ask.values["limit"]
-        marks = [mark for mark in reversed(parts.tails.marks) if provider in (None, mark.provider)]
-        return answers.json(Gaps([_gap(mark) for mark in marks if mark.to_ms > mark.from_ms][:count]))
+        return answers.json(Gaps([_gap(mark) for mark in await parts.tails.marks.newest(provider, count)]))
 
     async def history(ask: Ask) -> Response:
         return await _history(parts, ask)
@@ -68,7 +67,7 @@ def routes(parts: Parts) -> list[Route]:
             method="GET",
             path="/v1/gaps",
             name="gaps",
-            doc="Stretches of time that a feed could not vouch for, newest first.",
+            doc="Stretches of time that a feed could not vouch for, newest first; an old one's `epoch` is 0.",
             handle=gaps,
             params=(
                 Param(name="provider", kind=query.PROVIDER, doc="only this venue's", example="sim"),

@@ -52,6 +52,8 @@ class PastLake(Protocol):
 
     def revision_cuts(self, ticker: str, period_s: int, updated_ms: int, start_ms: int, rows_max: int) -> list[int]: ...
 
+    def gaps(self, provider: str | None, since_ms: int, limit: int) -> pa.Table: ...
+
     def positions(self) -> dict[str, str]: ...
 
     def snapshot(self, name: str) -> int: ...
@@ -120,6 +122,7 @@ class Past:
         self._pieces: Shelf[Stretch] = Shelf(_SHELF_BYTES)
         self._finds: Shelf[str] = Shelf(_PLANS)
         self._plans: Shelf[Plan] = Shelf(_PLANS)
+        self._gaps: Shelf[pa.Table] = Shelf(_PLANS)
         self._ahead: set[asyncio.Task[Stretch]] = set()
         self._threads = ThreadPoolExecutor(_LAKE_THREADS, "past")
 
@@ -193,6 +196,15 @@ class Past:
             return candle_frames(_without(table, newer), Channel(*market), period)
 
         return await self._read(read)
+
+    async def gaps(self, provider: str | None, since_ms: int, limit: int) -> pa.Table:
+        """The newest holes of the feeds that end after this time, or not much before it, oldest first."""
+        since_ms = max(0, since_ms - since_ms % _GRID_MS)
+
+        async def make() -> tuple[pa.Table, int]:
+            return await self._read(lambda: self._lake.gaps(provider, since_ms, limit)), 0
+
+        return await self._gaps.get((provider, since_ms, limit), make)
 
     async def _plan(self, stream: str, table: str, key: tuple[object, ...], cuts: Callable[[], list[int]]) -> Plan:
         def work() -> Plan:

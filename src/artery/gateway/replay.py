@@ -1,7 +1,6 @@
 """Going back in time for one client: the past from the lake and the bus, then what came meanwhile, then live."""
 
 import asyncio
-from collections.abc import Callable, Iterable
 
 from artery.errors import ArteryError, BadInput, TooMuch
 from artery.gateway import frames, metrics
@@ -9,6 +8,7 @@ from artery.gateway.frames import Batch, Frame, Since
 from artery.gateway.hub import Hub
 from artery.gateway.keys import wall_ms
 from artery.gateway.limits import Limits
+from artery.gateway.marks import Marks, Outage
 from artery.gateway.past import Past
 from artery.gateway.session import Watch
 from artery.gateway.sessions import TASKS, Connection
@@ -16,7 +16,6 @@ from artery.gateway.stitch import Hole, Stitch
 from artery.gateway.stretch import Part
 from artery.gateway.trips import CandleTrip, Start, TradeTrip
 from artery.model.channels import Channel
-from artery.model.events import Mark
 from artery.model.periods import Period
 from artery.model.series import Position
 from artery.telemetry import logger
@@ -37,7 +36,7 @@ class Replay:
         *,
         hub: Hub,
         past: Past,
-        marks: Callable[[], Iterable[Mark]],
+        marks: Marks,
         limits: Limits,
     ) -> None:
         self.channel = watch.channel
@@ -46,7 +45,7 @@ class Replay:
         self._since = watch.since or Since()
         self._hub = hub
         self._past = past
-        self._marks = marks
+        self._marks, self._marks_before = marks, marks.count
         self._limits = limits
         self._market = Channel.parse(watch.channel)
         # Snapshots have no past: they are live from the start.
@@ -97,6 +96,7 @@ class Replay:
         self._stitches[series] = Stitch(start.after)
         self._sent[series] = start.after or Position(0, 0, start.ms)
         try:
+            await self._tell(series, await self._marks.told(self._market, start.ms, self._marks_before))
             await (self._trades(start) if series == "TRADE" else self._candles(series, start))
         except ArteryError as error:
             _log.info("a replay ended early", error=str(error))
@@ -107,7 +107,6 @@ class Replay:
     async def _trades(self, start: Start) -> None:
         trip = TradeTrip(self._past, (self._market.provider, self._market.market), start)
         self._stitches["TRADE"] = trip.stitch
-        self._send([self._marked(mark) for mark in self._upstream(start.ms)])
         async for found in trip.run():
             if isinstance(found, Part):
                 await self._write("TRADE", found)
@@ -246,22 +245,16 @@ class Replay:
         metrics.GAPS.labels("slow_client").inc()
         return frames.gap(self.channel, series, "slow_client")
 
-    def _upstream(self, start_ms: int) -> list[Mark]:
-        """Holes of the feed since then that no change of leaders tells of."""
-        found: list[Mark] = []
-        epoch = 0
-        for mark in self._marks():
-            if mark.provider != self._market.provider:
-                continue
-            mine = mark.coin in ("", self._market.market) and mark.from_ms < mark.to_ms
-            if mine and mark.epoch == epoch and mark.to_ms > start_ms:
-                found.append(mark)
-            epoch = mark.epoch
-        return found
-
-    def _marked(self, mark: Mark) -> Frame:
-        metrics.GAPS.labels("upstream").inc()
-        return frames.gap(self.channel, "TRADE", "upstream", from_ms=mark.from_ms, to_ms=mark.to_ms)
+    async def _tell(self, series: str, outages: list[Outage]) -> None:
+        """Holes of the feed come first: a change of leaders is said once more at its place."""
+        if not outages:
+            return
+        if not await self._connection.writable():
+            raise asyncio.CancelledError
+        made = [frames.gap(self.channel, series, o.reason, from_ms=o.from_ms, to_ms=o.to_ms) for o in outages]
+        for outage in outages:
+            metrics.GAPS.labels(outage.reason).inc()
+        self._send([Frame(self.channel, series, "", b"".join(frame.wire for frame in made), gap=True)])
 
     def _wants(self, series: str) -> bool:
         return self._since.ms is not None or series in (self._since.positions or {})

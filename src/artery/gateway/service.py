@@ -26,6 +26,7 @@ from artery.gateway.intake import intake
 from artery.gateway.limits import LIMITS, Limits
 from artery.gateway.listening import listening
 from artery.gateway.listings import Listings
+from artery.gateway.marks import Marks
 from artery.gateway.parts import Parts
 from artery.gateway.past import Past
 from artery.gateway.protocol import StreamProtocol
@@ -99,7 +100,7 @@ class Gateway:
         holder, leave_s = f"gateway-{secrets.token_hex(8)}", settings.ingest.demand_leave_s
         self._share = Share(store, holder, self._catalog.demand.wanted, leave_s=leave_s)
         self._listings = Listings(bus, lake, self._catalog)
-        self._tails = Tails(bus, lake, self.hub, self._catalog, recent)
+        self._tails = Tails(bus, lake, self.hub, self._catalog, recent, Marks(self._past.gaps))
         access = Access(store, strangers=_rates(settings.gateway.strangers_per_s))
         door = Door(settings.gateway.host, settings.gateway.hosts, settings.gateway.origins)
         cookie_name = f"artery_session_{provider}"  # cookies know no ports: each venue's gateway has its own
@@ -222,7 +223,7 @@ class Gateway:
             watch,
             hub=self.hub,
             past=self._past,
-            marks=lambda: self._tails.marks,
+            marks=self._tails.marks,
             limits=self._limits,
         )
 

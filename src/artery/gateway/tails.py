@@ -2,16 +2,17 @@
 
 import asyncio
 import random
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from artery.bus.base import Bus, Entry, place
+from artery.bus.base import CAPS, START, Bus, Entry, place
 from artery.errors import ArteryError, BadEvent, PositionLost
 from artery.gateway import metrics
 from artery.gateway.catalog import Catalog
 from artery.gateway.history import LakeReads
 from artery.gateway.hub import Hub, message_of
+from artery.gateway.keys import wall_ms
+from artery.gateway.marks import Marks
 from artery.gateway.recent import Recent
 from artery.gateway.rows import candle_row, page_rows
 from artery.model import codec
@@ -20,8 +21,8 @@ from artery.model.tickers import parse_ticker
 from artery.telemetry import logger
 from artery.wire import history as pages
 
-_MARKS_MAX = 2_000
 _MARKS_SCAN = 20_000
+_MARKS_PAGE = 1_000
 _NEWEST = 500
 _POSITIONS_S = 2.0
 _RETRY_S = 1.0
@@ -32,13 +33,14 @@ _log = logger("gateway")
 class Tails:
     """What the gateway knows from the bus. `run` starts where the lake ends, so that history has no hole."""
 
-    def __init__(self, bus: Bus, lake: LakeReads, hub: Hub, catalog: Catalog, recent: Recent) -> None:
+    def __init__(self, bus: Bus, lake: LakeReads, hub: Hub, catalog: Catalog, recent: Recent, marks: Marks) -> None:
         self._bus = bus
         self._lake = lake
         self._hub = hub
         self._catalog = catalog
         self._recent = recent
-        self.marks: deque[Mark] = deque(maxlen=_MARKS_MAX)
+        self.marks = marks
+        self._feed_head = START
 
     async def start(self) -> dict[str, str]:
         """Read what is needed before the first client: the newest books and trades, the marks, where the lake ends."""
@@ -47,15 +49,18 @@ class Tails:
                 event = decoded(entry)
                 if isinstance(event, (Book, Trade)):
                     self._hub.remember(message_of(event))
-        await self._old_marks()
-        return await self._positions()
+        # Its head first: what is written from here on is followed, whatever is read meanwhile.
+        self._feed_head = await self._bus.head("feed")
+        positions = await self._positions()
+        await self._old_marks(place(positions.get("feed", START)))
+        return positions
 
     async def run(self, positions: dict[str, str]) -> None:
         """Follow the streams for ever."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._candles(positions.get("candle", "0")))
             group.create_task(self._history(positions.get("history", "0")))
-            group.create_task(self._feed(await self._bus.head("feed")))
+            group.create_task(self._feed(self._feed_head))
             group.create_task(self._commits())
 
     async def _candles(self, after: str) -> None:
@@ -100,7 +105,7 @@ class Tails:
             for entry in entries:
                 event = decoded(entry) if entry.fields.get("t") == "MARK" else None
                 if isinstance(event, Mark):
-                    self.marks.append(event)
+                    self.marks.add(event)
                     self._hub.accept_mark(event)
 
     async def _commits(self) -> None:
@@ -117,17 +122,22 @@ class Tails:
     async def _positions(self) -> dict[str, str]:
         return await asyncio.to_thread(self._lake.positions)
 
-    async def _old_marks(self) -> None:
+    async def _old_marks(self, stored: tuple[int, ...]) -> None:
+        """Those of the feed's newest entries, and of all that the lake does not have."""
         found: list[Mark] = []
-        before = ""
-        for _ in range(_MARKS_SCAN // 1_000):
-            entries = await self._bus.read_back("feed", 1_000, before)
-            found += [mark for entry in entries if isinstance(mark := decoded(entry), Mark)]
-            if len(entries) < 1_000:
+        scanned, oldest, head = 0, "", place(self._feed_head)
+        while scanned < CAPS["feed"]:
+            entries = await self._bus.read_back("feed", _MARKS_PAGE, oldest)
+            old = [entry for entry in entries if place(entry.id) <= head and entry.fields.get("t") == "MARK"]
+            found += [mark for entry in old if isinstance(mark := decoded(entry), Mark)]
+            scanned += len(entries)
+            oldest = entries[-1].id if entries else oldest
+            if len(entries) < _MARKS_PAGE or (scanned >= _MARKS_SCAN and place(oldest) <= stored):
                 break
-            before = entries[-1].id
-        self.marks.extend(reversed(found[:_MARKS_MAX]))
-        for mark in self.marks:
+        when = await self._bus.when("feed", [oldest]) if oldest else [0]
+        self.marks.known_ms = when[0] or wall_ms()
+        for mark in reversed(found):
+            self.marks.add(mark)
             self._hub.note_epoch(mark.provider, mark.epoch)
 
     async def _follow(

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyarrow.dataset import dataset
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.conversions import from_bytes
-from pyiceberg.expressions import And, BooleanExpression, EqualTo, GreaterThanOrEqual, LessThan
+from pyiceberg.expressions import And, BooleanExpression, EqualTo, GreaterThan, GreaterThanOrEqual, LessThan
 from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.table import FileScanTask
 from pyiceberg.table import Table as IcebergTable
@@ -23,7 +23,8 @@ from sqlalchemy.exc import OperationalError, ProgrammingError
 from artery.errors import NotFound, Unavailable
 from artery.lake.catalog import open_catalog, translated
 from artery.lake.places import LOG, NAME, POSITIONS, QUERY, catalog_file, on_server, path_of
-from artery.lake.tables import NAMESPACE, OHLC, STREAMS, SYMBOLS, TABLES, TIME, TRADES, Table
+from artery.lake.tables import GAPS, NAMESPACE, OHLC, STREAMS, SYMBOLS, TABLES, TIME, TRADES, Table
+from artery.model.codec import LATEST_MS
 
 ROWS_MAX = 100_000
 START = "0"
@@ -112,6 +113,12 @@ class Lake:
     def revision_cuts(self, ticker: str, period_s: int, updated_ms: int, start_ms: int, rows_max: int) -> list[int]:
         """Times that cut these candles into about so many rows each; the last piece has no end."""
         return self._cuts(OHLC, "start", _revised(ticker, period_s, updated_ms), start_ms, rows_max)
+
+    def gaps(self, provider: str | None, since_ms: int, limit: int = ROWS_MAX) -> pa.Table:
+        """The newest `limit` holes of a provider's feeds, or of all, that end after `since_ms`, oldest first."""
+        late = GreaterThan("to", _iso(since_ms))
+        wanted = late if provider is None else And(late, EqualTo("provider", provider))
+        return self._newest(GAPS, "from", wanted, 0, LATEST_MS, limit)
 
     def scan(self, name: str) -> pa.Table:
         """Every row of a table; meant for small tables and for tests."""
