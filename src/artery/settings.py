@@ -159,6 +159,9 @@ class Gateway:
 class Relay:
     on: bool = _setting(True, "off starts no relay under `artery up`")
     host: str = _setting("127.0.0.1", "address that the relay's ZeroMQ sockets listen on")
+    advertise: str = _setting(
+        "", "name or address by which other machines reach the relay, if not ART_RELAY_HOST; 0.0.0.0 and :: need it"
+    )
     request_port: int = _setting(5559, "port for clients' requests; 0 takes a free one, as for the next four")
     work_port: int = _setting(5555, "port where ingestors hear of work")
     control_port: int = _setting(5556, "port where ingestors are told what to do")

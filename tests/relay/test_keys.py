@@ -59,7 +59,7 @@ async def nothing_for(peer: Peer) -> None:
 
 
 def test_without_keys_an_address_that_others_can_reach_is_refused_and_with_them_it_is_not(tmp_path: Path) -> None:
-    open_to_all = Settings().with_(relay={"host": "0.0.0.0", "keys": str(tmp_path)})
+    open_to_all = Settings().with_(relay={"host": "0.0.0.0", "advertise": "relay.example.org", "keys": str(tmp_path)})
     with pytest.raises(BadSetting, match=r"there is no relay\.key_secret"):
         service.check(open_to_all)
     make_pair(open_to_all, "alice", "", ["client"])

@@ -8,6 +8,7 @@ import pytest
 import zmq
 import zmq.asyncio
 
+from artery.app.relaying import make_pair
 from artery.bus.open import open_bus
 from artery.errors import BadSetting
 from artery.relay import service
@@ -16,6 +17,7 @@ from artery.store.open import open_store
 from artery.wire import relays
 from artery.wire.artery_pb2 import StatusRequest
 from tests.relay.conftest import FREE, House, Peer, relay, until
+from tests.relay.guests import guarded
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
@@ -28,6 +30,31 @@ def test_an_address_that_others_can_reach_is_refused(host: str) -> None:
 def test_loopback_needs_nothing(host: str) -> None:
     service.check(Settings().with_(relay={"host": host}))
     assert relays.PREFIX == "artery:relay:"
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "*"])
+def test_a_relay_on_every_address_has_to_say_by_which_it_is_reached(tmp_path: Path, host: str) -> None:
+    everywhere = Settings().with_(relay={"host": host, "keys": str(tmp_path)})
+    make_pair(everywhere, "alice", "", ["client"])
+    with pytest.raises(BadSetting, match="set ART_RELAY_ADVERTISE"):
+        service.check(everywhere)
+    for good in ("relay.example.org", "192.0.2.1", "2001:db8::1"):
+        service.check(everywhere.with_(relay={"advertise": good}))
+    for bad in ("0.0.0.0", "::", "tcp://relay", "relay:5559", "a b"):
+        with pytest.raises(BadSetting, match="not a name or address"):
+            service.check(everywhere.with_(relay={"advertise": bad}))
+
+
+async def test_a_relay_says_the_place_by_which_it_is_reached(tmp_path: Path) -> None:
+    async with guarded(tmp_path, host="0.0.0.0", advertise="localhost") as house:
+        assert house.where.clients.startswith("tcp://localhost:")
+        assert (await house.client("alice").ask(StatusRequest(request_id="r1"))).request_id == "r1"
+
+        async def known() -> list[relays.Relay]:
+            return relays.decode(await house.store.scan(relays.PREFIX))
+
+        assert await until(known, "the store knows the relay") == [house.where]
+    assert relays.reached_by(house.where, "2001:db8::1").clients.startswith("tcp://[2001:db8::1]:")
 
 
 async def test_a_taken_port_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import re
 import secrets
 import time
 from collections.abc import Callable, Coroutine, Sequence
@@ -34,6 +35,7 @@ from artery.wire.sockets import (
     Context,
     Kind,
     Socket,
+    is_everywhere,
     is_loopback,
     let_in,
     no_keys,
@@ -41,6 +43,7 @@ from artery.wire.sockets import (
 )
 
 AGAIN_S, AGAIN_MOST_S = 1.0, 15.0
+_HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}", re.ASCII)
 _log = logger("relay")
 
 
@@ -80,6 +83,18 @@ def check(settings: Settings) -> None:
             f"ART_RELAY_HOST is {host!r:.60}, which other machines can reach, and ZeroMQ there would be open to all of"
             " them: set ART_RELAY_KEYS to a folder that `artery keys curve NAME` has made, or use 127.0.0.1"
         )
+    _check_reached(host, settings.relay.advertise)
+
+
+def _check_reached(host: str, advertise: str) -> None:
+    """Others connect to where the relay says that it is, so it has to say one place."""
+    if is_everywhere(host) and not advertise:
+        raise BadSetting(
+            f"ART_RELAY_HOST is {host}, to which nobody can connect: set ART_RELAY_ADVERTISE to the name or address by"
+            " which other machines reach this one"
+        )
+    if advertise and (is_everywhere(advertise) or not _HOST.fullmatch(advertise)):
+        raise BadSetting(f"ART_RELAY_ADVERTISE is {advertise!r:.80}, which is not a name or address without a port")
 
 
 class _Life:
@@ -163,6 +178,8 @@ class _Parts:
             clients=self._fan.bind_clients(tcp(made.host, made.client_port)),
             keys=self._allowed is not None,
         )
+        if made.advertise:
+            self._bound = relays.reached_by(self._bound, made.advertise)
         return self._bound
 
     def tasks(self) -> Sequence[Coroutine[Any, Any, None]]:

@@ -35,6 +35,16 @@ class Relay(msgspec.Struct, frozen=True):
         return {name: url.rpartition(":")[2] for name, url in urls.items() if url}
 
 
+def reached_by(relay: Relay, host: str) -> Relay:
+    """The same relay, with the host by which others reach it."""
+    urls = {name: _tcp(host, port) for name, port in relay.ports().items()}
+    return msgspec.structs.replace(relay, **urls)
+
+
+def _tcp(host: str, port: str) -> str:
+    return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
+
+
 def key(relay_id: str) -> str:
     return PREFIX + relay_id
 

@@ -229,6 +229,14 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_everywhere(host: str) -> bool:
+    """Whether it stands for every address of this machine, so that nobody can connect to it as it is."""
+    try:
+        return host == "*" or ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
 def check_public(url: str, *, carries_key: bool) -> None:
     """Refuse to listen without a key where other machines can reach it."""
     host = url.removeprefix("tcp://").rpartition(":")[0].strip("[]")
