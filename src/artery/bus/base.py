@@ -163,6 +163,10 @@ class Bus(Protocol):
         """How many of the entries that are there follow a position."""
         ...
 
+    async def is_full(self) -> bool:
+        """Whether the server has no room for another write until entries are removed (Redis, at its `maxmemory`)."""
+        ...
+
     async def when(self, stream: str, ids: Sequence[str]) -> list[int]:
         """When each of these was appended, in Unix milliseconds; 0 where the log does not know any more."""
         ...

@@ -134,6 +134,10 @@ class KafkaBus(KafkaGroups):
         index, low = await self._index(topic)
         return 0 if log > topic.log else index.count(max(low, number if log == topic.log else 0))
 
+    async def is_full(self) -> bool:
+        """As in the base; a broker's full disk is not helped by a trim."""
+        return False
+
     async def when(self, stream: str, ids: Sequence[str]) -> list[int]:
         for position in ids:
             place_in(position)

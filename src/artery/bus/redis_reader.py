@@ -11,7 +11,8 @@ from redis.connection import Connection, SSLConnection, UnixDomainSocketConnecti
 from artery.bus.redis_ends import Ends, ends_of, entries_of, full, is_missing, page, short
 from artery.bus.redis_streams import READ_MAX
 from artery.bus.sqlite_schema import check_base, table_of
-from artery.store.redis_server import CALL_S, server_of
+from artery.store.redis_link import TOGETHER, together
+from artery.store.redis_server import CALL_S, is_full, server_of
 
 _encode = msgspec.json.Encoder().encode
 
@@ -85,10 +86,21 @@ class RedisReader:
     def _atomic(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
         connection = self._open()
         connection.send_packed_command(connection.pack_commands([("MULTI",), *commands, ("EXEC",)]), check_health=False)
-        for _ in range(len(commands) + 1):
-            connection.read_response()
-        done: list[Any] = connection.read_response()
-        return done
+        *queued, done = [self._reply(connection) for _ in range(len(commands) + 2)]
+        refused = [reply for reply in queued if isinstance(reply, Exception)]
+        if refused and is_full(refused[0]):
+            connection.send_command("EVAL", TOGETHER.text, 0, together(commands), check_health=False)
+            refused, done = [], self._reply(connection)
+        if refused or isinstance(done, Exception):
+            raise refused[0] if refused else done
+        return list(done)
+
+    def _reply(self, connection: Any) -> Any:
+        """A reply, or the exception in its place."""
+        try:
+            return connection.read_response()
+        except exceptions.ResponseError as error:
+            return error
 
     def _open(self) -> Any:
         if self._connection is None:

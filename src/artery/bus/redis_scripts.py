@@ -125,6 +125,7 @@ return {#up, #up > 0 and up[#up][1] or '', #down, #down > 0 and down[#down][1] o
 
 # Most of it goes by whole nodes, which is quick; the last entries one by one, so that it is known which was the newest
 # to go. That, and how many had gone in all by then, is remembered: a reader that stands just there has lost nothing.
+# A server that is full takes a write only after a removal, so whatever is noted is noted after that.
 TRIM = Script(
     _ORDER
     + """
@@ -178,8 +179,9 @@ end
 for _, entry in ipairs(going) do
   if needed[entry[1]] then lost = lost + 1 end
 end
+removed = removed + cut(last)
 if lost > 0 then redis.call('HINCRBY', KEYS[3], name, lost) end
-return {removed + cut(last), lost, over > #going and 1 or 0}
+return {removed, lost, over > #going and 1 or 0}
 """
 )
 
@@ -211,3 +213,6 @@ local id = redis.call('XADD', KEYS[1], '*', unpack(cmsgpack.unpack(ARGV[2])[1]))
 redis.call('ZADD', KEYS[2], string.match(ARGV[1], '^(%d+)-'), ARGV[1])
 return id
 """)
+
+# A script that says nothing of memory is refused before it begins while the server has no room for writes.
+PROBE = Script("#!lua\nreturn 1")

@@ -11,6 +11,7 @@ from artery.bus.redis_groups import RedisGroups
 from artery.bus.redis_lag import count, easy
 from artery.bus.redis_streams import ENTRY_MAX_BYTES, pack, pack_rows
 from artery.errors import BadInput, Unavailable
+from artery.store.redis_server import is_full
 
 _TIME_MAX_MS = 2**53
 
@@ -30,6 +31,14 @@ class RedisUpkeep(RedisGroups):
         if found is None:
             raise Unavailable(f"{self._key(stream)} is too long to be counted from {position}: count from a later one")
         return found
+
+    async def is_full(self) -> bool:
+        """As in the base: at `maxmemory`, where nothing may be removed but by us."""
+        reply = await self._link.run(scripts.PROBE, (), ())
+        if is_full(reply):
+            return True
+        self._link.answer(reply)
+        return False
 
     async def when(self, stream: str, ids: Sequence[str]) -> list[int]:
         """As in the base; an id of Redis is the time at which it was given."""

@@ -246,6 +246,10 @@ class SqliteBus:
         table, number = table_of(self._base, stream), number_of(position)
         return await self._look(table, 0, lambda connection: upkeep.count_after(connection, table, number))
 
+    async def is_full(self) -> bool:
+        """As in the base; a full disk is not helped by a trim."""
+        return False
+
     async def when(self, stream: str, ids: Sequence[str]) -> list[int]:
         table, numbers = table_of(self._base, stream), numbers_of(ids)
         return await self._look(table, [0] * len(ids), lambda connection: upkeep.when(connection, table, numbers))

@@ -4,10 +4,11 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 
 from artery.bus.base import CAPS, REQUIRED_GROUPS, START, Bus, Entry, Trimmed
 from artery.bus.losses import Losses
-from artery.errors import ArteryError, PositionLost
+from artery.errors import ArteryError, PositionLost, Unavailable
 from artery.model import codec
 from artery.telemetry import counter, logger
 
@@ -16,6 +17,10 @@ HARD_CAP = 4
 GROWTH = 10_000
 """How much a stream may grow between a look at it and its trim; so much more is kept than the lake needs."""
 PAGE = 1_000
+STEP_MIN, STEP_SHARE, STEPS_MAX = 500, 100, 1_000
+"""Of a server that is full, a hundredth of a stream goes at a time, until it takes writes again."""
+LOOK_S = 1.0
+"""How often it is asked whether the server is full: until something goes, nobody can write."""
 
 Committed = Callable[[], Awaitable[Mapping[str, str]]]
 """How far in each stream the lake has come; `START` or nothing where that is not known."""
@@ -31,14 +36,15 @@ async def nothing_committed() -> Mapping[str, str]:
 
 
 async def trim_all(bus: Bus, committed: Committed = nothing_committed) -> dict[str, Trimmed]:
-    """Trim each stream that is longer than its cap; return what was done to each."""
-    done = {}
+    """Trim each stream that is longer than its cap, and more if the server is full; return what was done to each."""
+    done = await relieve(bus, committed) if await bus.is_full() else {}
     positions: Mapping[str, str] | None = None
     for state in await bus.streams():
         cap = CAPS.get(state.name)
         if cap is not None and state.length > cap:
             positions = await committed() if positions is None else positions
-            done[state.name] = await trim_stream(bus, state.name, cap, positions.get(state.name, START))
+            trimmed = await trim_stream(bus, state.name, cap, positions.get(state.name, START))
+            done[state.name] = _sum(trimmed, done.get(state.name))
     return done
 
 
@@ -47,16 +53,68 @@ async def trim_stream(bus: Bus, stream: str, cap: int, committed: str = START) -
     `committed`. Past the hard cap that cannot be helped: then the loss is written as marks first, counted and said."""
     required, most = REQUIRED_GROUPS.get(stream, ()), HARD_CAP * cap
     keep = cap if committed == START else min(max(cap, await bus.count_after(stream, committed) + GROWTH), most)
-    trimmed = await bus.trim(stream, keep=keep, required=required)
+    trimmed = _said(stream, await bus.trim(stream, keep=keep, required=required))
     over = await bus.count_after(stream, START) - most
     if over > 0:
-        losses, seen = await _look(bus, stream, over)
+        losses = Losses()
+        seen = await _look(bus, stream, over, losses)
         await _mark(bus, losses)
-        forced = await bus.trim(stream, keep=keep, required=required, keep_at_most=most)
+        forced = _said(stream, await bus.trim(stream, keep=keep, required=required, keep_at_most=most))
         if forced.removed > seen:  # it grew meanwhile
             losses.reach(await _oldest(bus, stream, 1))
             await _mark(bus, losses)
-        trimmed = Trimmed(trimmed.removed + forced.removed, trimmed.lost + forced.lost)
+        trimmed = _sum(trimmed, forced)
+    return trimmed
+
+
+async def relieve(bus: Bus, committed: Committed = nothing_committed) -> dict[str, Trimmed]:
+    """Have a server that is full take writes again, by removing as little as does: what nobody needs, if there is such,
+    else the oldest of the stream that takes most of its room. A loss is marked as soon as a mark can be written."""
+    lengths = {state.name: state.length for state in await bus.streams() if state.name in REQUIRED_GROUPS}
+    positions, done, losses = await committed(), dict[str, Trimmed](), Losses()
+    roomy = False
+    for _ in range(STEPS_MAX):
+        if not await bus.is_full():
+            if roomy and await _marked(bus, losses):
+                return done
+            roomy = True  # one step more, as at the very edge the next call may be refused again
+        name, gone = await _step(bus, lengths, positions, losses)
+        if not gone.removed:
+            break
+        lengths[name] -= gone.removed
+        done[name] = _sum(gone, done.get(name))
+    raise Unavailable("the log's server is full, and of the streams nothing more can go: give it more memory")
+
+
+async def _step(
+    bus: Bus, lengths: Mapping[str, int], positions: Mapping[str, str], losses: Losses
+) -> tuple[str, Trimmed]:
+    """Remove a little of one stream: of one that can spare it, else of the one that has grown most."""
+    grown = sorted(lengths, key=lambda name: lengths[name] / CAPS[name], reverse=True)
+    for name in grown:
+        keep, position = _less(lengths[name]), positions.get(name, START)
+        if position != START:
+            keep = max(keep, await bus.count_after(name, position) + PAGE)
+        spared = await bus.trim(name, keep=keep, required=REQUIRED_GROUPS[name])
+        if spared.removed:
+            return name, _said(name, spared)
+    for name in grown[:1]:
+        keep = _less(lengths[name])
+        await _look(bus, name, lengths[name] - keep, losses)
+        return name, _said(name, await bus.trim(name, keep=keep, required=REQUIRED_GROUPS[name], keep_at_most=keep))
+    return "", Trimmed(0, 0)
+
+
+def _less(length: int) -> int:
+    return max(1, length - max(STEP_MIN, length // STEP_SHARE))
+
+
+def _sum(one: Trimmed, other: Trimmed | None) -> Trimmed:
+    return one if other is None else Trimmed(one.removed + other.removed, one.lost + other.lost)
+
+
+def _said(stream: str, trimmed: Trimmed) -> Trimmed:
+    """Count it, and raise the alarm if it is a loss."""
     _trimmed.labels(stream).inc(trimmed.removed)
     if trimmed.lost:
         _lost.labels(stream).inc(trimmed.lost)
@@ -64,15 +122,15 @@ async def trim_stream(bus: Bus, stream: str, cap: int, committed: str = START) -
     return trimmed
 
 
-async def _look(bus: Bus, stream: str, count: int) -> tuple[Losses, int]:
-    """What the oldest entries are about, and how many of them were looked at."""
-    losses, seen = Losses(), 0
+async def _look(bus: Bus, stream: str, count: int, losses: Losses) -> int:
+    """See what the oldest entries are about; how many of them were looked at."""
+    seen = 0
     page = await _oldest(bus, stream, min(PAGE, count))
     while page:
         losses.see(page)
         seen += len(page)
         page = await bus.read(stream, page[-1].id, min(PAGE, count - seen)) if seen < count else []
-    return losses, seen
+    return seen
 
 
 async def _oldest(bus: Bus, stream: str, limit: int) -> list[Entry]:
@@ -89,11 +147,27 @@ async def _mark(bus: Bus, losses: Losses) -> None:
         await bus.append("feed", [codec.encode(mark) for mark in marks])
 
 
+async def _marked(bus: Bus, losses: Losses) -> bool:
+    """Whether the losses were marked; not if others have filled the server again."""
+    try:
+        await _mark(bus, losses)
+    except Unavailable:
+        if not await bus.is_full():
+            raise
+        return False
+    return True
+
+
 async def run_trimmer(bus: Bus, every_s: float = 60.0, committed: Committed = nothing_committed) -> None:
-    """Trim for ever; trouble is said and tried again the next time."""
+    """Trim for ever, at once when the server is full; trouble is said and tried again the next time."""
     while True:
         try:
             await trim_all(bus, committed)
         except ArteryError as error:
             _log.warning("trimming failed, trying again later", error=str(error))
-        await asyncio.sleep(every_s * random.uniform(0.9, 1.1))
+        until = time.monotonic() + every_s * random.uniform(0.9, 1.1)
+        while (left_s := until - time.monotonic()) > 0:
+            await asyncio.sleep(min(LOOK_S, left_s))
+            with suppress(ArteryError):
+                if await bus.is_full():
+                    break

@@ -6,12 +6,13 @@ import select
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+import msgspec
 from hiredis import pack_command
 from redis import exceptions
 from redis.asyncio.connection import Connection, SSLConnection, UnixDomainSocketConnection
 
 from artery.errors import TooMuch, Unavailable
-from artery.store.redis_server import CALL_S, Server, server_of
+from artery.store.redis_server import CALL_S, Server, is_full, server_of
 
 CONNECTIONS_MAX = 8
 WAITERS_MAX = 64
@@ -26,6 +27,19 @@ class Script:
     def __init__(self, text: str) -> None:
         self.text = text
         self.sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+# A server that is full refuses to queue even reads, but runs a script that begins with none of its writes.
+TOGETHER = Script("""
+local replies = {}
+for i, command in ipairs(cjson.decode(ARGV[1])) do replies[i] = redis.pcall(unpack(command)) end
+return replies
+""")
+
+
+def together(commands: Sequence[Command]) -> bytes:
+    """Commands as that script takes them."""
+    return msgspec.json.encode([[str(part) for part in command] for command in commands])
 
 
 class Wire:
@@ -119,6 +133,8 @@ class Link:
         """The same, but no other client's command comes between them."""
         replies = await self.calls([("MULTI",), *commands, ("EXEC",)])
         refused = [reply for reply in replies[1:-1] if isinstance(reply, Exception)]
+        if refused and is_full(refused[0]):
+            replies, refused = [await self.run(TOGETHER, (), (together(commands),))], []
         done: list[Any] = self.answer(refused[0] if refused else replies[-1])
         return done
 

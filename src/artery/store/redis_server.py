@@ -128,7 +128,7 @@ def _answer(server: Server, error: exceptions.ResponseError) -> ArteryError:
     text = str(error)
     if isinstance(error, exceptions.ReadOnlyError):
         return Unavailable(f"{server.name} is a replica that takes no writes: point {server.setting} at the primary")
-    if isinstance(error, exceptions.OutOfMemoryError) or text.startswith("OOM"):
+    if is_full(error):
         return Unavailable(f"{server.name} is out of memory: raise its maxmemory, or trim more")
     if isinstance(error, exceptions.MovedError | exceptions.AskError) or text.startswith("CROSSSLOT"):
         return CannotStart(f"{server.name} is part of a cluster: point {server.setting} at a single Redis server")
@@ -139,6 +139,13 @@ def _answer(server: Server, error: exceptions.ResponseError) -> ArteryError:
     if text.startswith(_TRANSIENT):
         return Unavailable(f"{server.name} cannot serve now ({text:.120}): check the server")
     return BadInput(f"{server.name} refused a command ({text:.120})")
+
+
+def is_full(reply: Any) -> bool:
+    """Whether a reply says that the server's memory is used up."""
+    return isinstance(reply, exceptions.OutOfMemoryError) or (
+        isinstance(reply, exceptions.ResponseError) and str(reply).startswith("OOM")
+    )
 
 
 def _reason(error: Exception) -> str:
