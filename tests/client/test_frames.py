@@ -144,6 +144,20 @@ def test_what_an_older_request_brings_is_passed_over_once_a_newer_was_made() -> 
     assert [item.seq for item in tracker.take(frame(2)) if isinstance(item, Trade)] == [2]
 
 
+def test_a_long_past_of_candles_goes_on_from_the_time_that_the_gateway_says() -> None:
+    tracker = Tracker({"CANDLE:1m": "0.0.5", "TRADE": "0.0.5"})
+    asked(tracker)
+    list(tracker.take(subscribed(1)))
+    list(tracker.take(candle_frame(True, 0, 6)))
+    more = {"type": "gap", "channel": "artery:stream:sim:BTC", "series": "CANDLE:1m", "resume": "0.0.60000"}
+    assert tracker.more(more)
+    assert asked(tracker)["channels"][0]["since"] == {"positions": {"TRADE": "0.0.5", "CANDLE:1m": "0.0.60000"}}
+    list(tracker.take(subscribed(2)))
+    done = {"type": "replay_complete", "series": "CANDLE:1m", "position": "1.8.9"}
+    assert list(tracker.take(done)) == []
+    assert tracker.since() == {"positions": {"TRADE": "0.0.5", "CANDLE:1m": "1.8.9"}}
+
+
 def test_a_candle_comes_once_in_each_version_and_never_in_an_older_one() -> None:
     tracker = Tracker()
     made = [(False, 0, 5), (True, 0, 6), (True, 0, 6), (False, 0, 7), (True, 1, 8)]

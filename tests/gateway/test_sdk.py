@@ -126,6 +126,28 @@ async def test_candles_of_the_lake_and_of_the_bus_come_once_each(tmp_path: Path)
         assert (item.start_ts - T0) // 60_000 == 30, "nothing that was seen comes again"
 
 
+async def test_candles_of_the_lake_longer_than_one_replay_come_whole(tmp_path: Path) -> None:
+    """Also a newer version, on the bus, of a candle that the first of the replays has passed."""
+    folder = tmp_path / "sim"
+    folder.mkdir()
+    async with started(tmp_path) as running:
+        positions = await running.candles(*[candle(m, seq=m + 1, close=m + 1) for m in range(400)])
+    store(folder, [candle(m, close=m + 1) for m in range(400)], candle=positions[-1], history="0")
+    async with started(tmp_path, Limits(replay_bytes=30_000)) as running, client(running) as artery:
+        await running.candles(candle(5, seq=401, close=77, rev=1))
+        stream = artery.stream("SIM:BTC", ["CANDLE:1m"], T0)
+        found: list[int] = []
+        async with asyncio.timeout(WAIT_S):
+            while not found or found[-1] < 399:
+                item = await anext(stream)
+                assert isinstance(item, Candle)
+                if (minute := (item.start_ts - T0) // 60_000) == 5:
+                    assert item.c == 77
+                else:
+                    found.append(minute)
+        assert found == [m for m in range(400) if m != 5]
+
+
 async def test_a_position_without_its_series_is_refused(tmp_path: Path) -> None:
     async with Artery("http://127.0.0.1:9", "art_live_x.y") as artery:
         with pytest.raises(BadInput, match="one series"):

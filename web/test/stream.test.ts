@@ -162,6 +162,22 @@ describe("what is missing", () => {
     client.close();
   });
 
+  test("a long past of candles goes on from the time that the server says, though they have no position", async () => {
+    const { client, gaps } = connected({}, { channel: BTC, since: { ms: 5 } });
+    const candle = { type: "event", channel: BTC, series: "CANDLE:1m", position: "", data: { startTs: "60000" } };
+    const more = { type: "gap", channel: BTC, series: "CANDLE:1m", from: "0.0.60000", to: "1.8.8", resume: "0.0.60000" };
+    line().bring(candle, { ...candle, position: "1.7.7" }, { ...more, reason: "trimmed" });
+    const positions = { TRADE: "0.0.5", BOOK_TOPN: "0.0.5", "CANDLE:1m": "0.0.60000" };
+    expect(line().asked.channels).toEqual([{ channel: BTC, since: { positions } }]);
+    await cutAndBack();
+    expect(line().asked.channels).toEqual([{ channel: BTC, since: { positions } }]);
+    line().bring({ ...candle, position: "1.9.9" });
+    await cutAndBack();
+    expect(line().asked.channels).toEqual([{ channel: BTC, since: { positions: { ...positions, "CANDLE:1m": "1.9.9" } } }]);
+    expect(gaps).toEqual([]);
+    client.close();
+  });
+
   test("a client is told when a series has caught up", () => {
     const { client } = connected();
     const caught: string[] = [];

@@ -82,8 +82,16 @@ class Tracker:
         return {"positions": positions} if positions else None
 
     def more(self, frame: Mapping[str, Any]) -> bool:
-        """Whether the gateway has ended a replay that goes on with another request, behind what this one brought."""
-        return frame.get("type") == "gap" and bool(frame.get("resume")) and not self._deaf
+        """Whether the gateway has ended a replay that goes on with another request; it begins where this one ended."""
+        if self._deaf or frame.get("type") != "gap" or not frame.get("resume"):
+            return False
+        series, resume = str(frame.get("series", "")), Position.parse(str(frame["resume"]))
+        if resume.epoch:
+            self._last[series] = resume
+        else:  # a time: of what the lake brought no place is known, and an older one would leave out what follows
+            self._last.pop(series, None)
+            self._start[series] = str(resume)
+        return True
 
     def take(self, frame: Mapping[str, Any]) -> Iterator[Event | Gap]:
         """The events and gaps in a frame of the gateway; an `error` frame is raised."""
@@ -99,6 +107,14 @@ class Tracker:
             yield from self._event(frame)
         elif kind == "gap":
             yield self._gap(frame)
+        elif kind == "replay_complete":
+            self._caught_up(frame)
+
+    def _caught_up(self, frame: Mapping[str, Any]) -> None:
+        """What came from the lake has no position; from here on there is one."""
+        series, text = str(frame.get("series", "")), str(frame.get("position") or "")
+        if text:
+            self._last[series] = max(self._last.get(series, Position(0, 0, 0)), Position.parse(text))
 
     def _begin(self, frame: Mapping[str, Any]) -> None:
         """A series that starts live starts behind what the gateway says: so a first cut loses nothing either."""

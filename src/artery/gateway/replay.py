@@ -13,7 +13,7 @@ from artery.gateway.past import Past
 from artery.gateway.session import Watch
 from artery.gateway.sessions import TASKS, Connection
 from artery.gateway.stitch import Hole, Stitch
-from artery.gateway.stretch import Part
+from artery.gateway.stretch import Part, Stretch
 from artery.gateway.trips import CandleTrip, Start, TradeTrip
 from artery.model.channels import Channel
 from artery.model.periods import Period
@@ -116,13 +116,25 @@ class Replay:
     async def _candles(self, series: str, start: Start) -> None:
         period = Period.parse(series.partition(":")[2])
         trip = CandleTrip(self._past, (self._market.provider, self._market.market), period, start)
-        async for found in trip.run():
-            if isinstance(found, Part):
-                await self._write(series, found)
-            else:
-                metrics.GAPS.labels("trimmed").inc()
-                self._send([frames.gap(self.channel, series, "trimmed", from_ms=found.after.event_ts)])
+        try:
+            async for found in trip.run():
+                if isinstance(found, Part):
+                    await self._write(series, found)
+                else:
+                    metrics.GAPS.labels("trimmed").inc()
+                    self._send([frames.gap(self.channel, series, "trimmed", from_ms=found.after.event_ts)])
+        except TooMuch:
+            if not self._sent[series].epoch:
+                await self._revised(series, trip.revised(self._sent[series].event_ts))
+            raise
         self._stitches[series].last = trip.last
+
+    async def _revised(self, series: str, stretch: Stretch) -> None:
+        """The next replay begins behind these candles, so that newer versions of them come in this one."""
+        if len(stretch):
+            if not await self._connection.writable():
+                raise asyncio.CancelledError
+            self._send([Frame(self.channel, series, "", stretch.wire)])
 
     async def _write(self, series: str, part: Part) -> None:
         """Send some of the past, as fast as the client reads and within the bound of one replay."""

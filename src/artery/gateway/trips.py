@@ -136,13 +136,14 @@ class CandleTrip:
         self._market = market
         self._period = period
         self._start = start
+        self._newest: dict[int, Candle] = {}
         self.last = start.after
 
     async def run(self) -> AsyncIterator[Found]:
         """Everything up to the head that the bus has when this begins."""
         head = await self._past.bus.head("candle")
         cursor = await self._past.find("candle", self._start.ms - BEFORE_MS)
-        newest: dict[int, Candle] = {}
+        newest = self._newest
         plan: Plan | None = None
         deep, lost = not self._start.is_near, None
         for _ in range(_ROUNDS):
@@ -167,6 +168,24 @@ class CandleTrip:
             made = [(c.position, c.start_ts, frames.event(message_of(c))) for c in fresh]
             self.last = max(c.position for c in fresh) if fresh[-1].epoch else self.last
             yield Part(stretch_of(made), 0, len(made))
+
+    def revised(self, until_ms: int) -> Stretch:
+        """Of candles that start up to this time the versions that only the bus has, for one who goes on behind it.
+
+        They come without a place: that would be behind candles of the lake which are still to come.
+        """
+        found = [candle for start, candle in sorted(self._newest.items()) if start <= until_ms and self._is_new(candle)]
+        messages = [(candle, message_of(candle)) for candle in found]
+        return stretch_of(
+            [
+                (
+                    Position(0, 0, candle.event_ts),
+                    candle.start_ts,
+                    frames.event(msgspec.structs.replace(m, position="")),
+                )
+                for candle, m in messages
+            ]
+        )
 
     @property
     def _updated_ms(self) -> int:

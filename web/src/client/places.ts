@@ -7,17 +7,20 @@ type Series = Map<string, string>;
 export class Places {
   readonly #seen = new Map<string, Series>();
   readonly #begun = new Map<string, Series>();
+  readonly #goingOn = new Map<string, Series>();
 
   /** Forget a channel. */
   drop(channel: string): void {
     this.#seen.delete(channel);
     this.#begun.delete(channel);
+    this.#goingOn.delete(channel);
   }
 
   /** Take in a frame; false for an event that was there before. */
   take(frame: Frame): boolean {
     if (frame.type === "event") return this.#event(frame);
-    if (frame.type === "gap" && frame.to && !frame.resume) this.#advance(frame.channel, frame.series, frame.to);
+    if (frame.type === "gap" && frame.resume) this.#goOn(frame.channel, frame.series, frame.resume);
+    else if (frame.type === "gap" && frame.to) this.#advance(frame.channel, frame.series, frame.to);
     if (frame.type === "replay_complete" && frame.position) this.#advance(frame.channel, frame.series, frame.position);
     if (frame.type === "subscribed") {
       for (const [channel, positions] of frame.positions) {
@@ -33,9 +36,17 @@ export class Places {
     const since = wanted.since;
     const seen = this.#seen.get(wanted.channel) ?? new Map<string, string>();
     const begun = this.#begun.get(wanted.channel) ?? new Map<string, string>();
-    if (seen.size === 0 && (since || begun.size === 0)) return wanted;
-    const start = since ? startOf(since, [...begun.keys(), ...seen.keys(), ...(wanted.types ?? [])]) : fromMap(begun);
-    return { ...wanted, since: { positions: { ...start, ...fromMap(seen) } } };
+    const goingOn = this.#goingOn.get(wanted.channel) ?? new Map<string, string>();
+    if (seen.size === 0 && goingOn.size === 0 && (since || begun.size === 0)) return wanted;
+    const types = wanted.types ?? typesOf(wanted.channel);
+    const start = since ? startOf(since, [...begun.keys(), ...seen.keys(), ...types]) : fromMap(begun);
+    return { ...wanted, since: { positions: { ...start, ...fromMap(goingOn), ...fromMap(seen) } } };
+  }
+
+  /** A replay ended before its past did. What the lake brings has no place: then the rest begins at a time. */
+  #goOn(channel: string, series: string, resume: string): void {
+    this.#seen.get(channel)?.delete(series);
+    seriesOf(this.#goingOn, channel).set(series, resume);
   }
 
   #event(frame: EventFrame): boolean {
@@ -62,6 +73,11 @@ export function compare(a: string, b: string): number {
     if (difference !== 0n) return difference > 0n ? 1 : -1;
   }
   return 0;
+}
+
+/** What a channel carries, where no types are named. */
+function typesOf(channel: string): readonly string[] {
+  return channel.endsWith(":*") ? ["MIDS"] : ["TRADE", "BOOK_TOPN", "CANDLE:1m"];
 }
 
 /** A time is a position of epoch 0, so that each series of a request can have its own. */
