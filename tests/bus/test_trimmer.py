@@ -53,6 +53,29 @@ async def test_a_paused_group_holds_the_trimmer_until_the_hard_cap_and_the_loss_
     assert [(state.length, state.lost) for state in await bus.streams()] == [(400, 20)]
 
 
+async def test_what_no_reader_has_ever_asked_for_is_kept_until_the_hard_cap_and_then_counted(
+    bus: SqliteBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for stream in ("trade", "notify"):
+        monkeypatch.setitem(CAPS, stream, 100)
+        await grown(bus, stream, 350)
+    assert await trim_all(bus) == dict.fromkeys(("notify", "trade"), Trimmed(removed=0, lost=0))
+    for stream in ("trade", "notify"):
+        await grown(bus, stream, 100)
+    assert await trim_all(bus) == dict.fromkeys(("notify", "trade"), Trimmed(removed=50, lost=50))
+
+
+async def test_a_request_stays_until_every_provider_has_acked_it(
+    bus: SqliteBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(CAPS, "request", 100)
+    await grown(bus, "request", 200)
+    for group, done in (("cg_ingest_request_sim", "60"), ("cg_ingest_request_binance", "30"), ("cg_mine", "10")):
+        await bus.ensure_group("request", group)
+        await bus.ack_up_to("request", group, done)
+    assert await trim_all(bus) == {"request": Trimmed(removed=30, lost=0)}
+
+
 async def test_it_runs_for_ever_and_survives_a_bus_that_is_away(tmp_path: Path, bus: SqliteBus) -> None:
     closed = SqliteBus(str(tmp_path / "other.db"))
     await closed.close()

@@ -31,8 +31,12 @@ REQUIRED_GROUPS = {
     "feed": ("cg_storage_feed",),
     "history": ("cg_storage_history",),
     "symbol": ("cg_storage_symbol",),
+    "notify": ("cg_publish_notify",),
 }
-"""Groups that hold the trimmer back, once they exist."""
+"""Groups that hold the trimmer back; it makes those that no reader has made yet."""
+
+REQUIRED_PREFIXES = {"request": "cg_ingest_request_"}
+"""Groups whose names begin so hold it back too, once they exist: each provider has one."""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):

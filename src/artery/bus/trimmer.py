@@ -3,10 +3,10 @@
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
-from artery.bus.base import CAPS, REQUIRED_GROUPS, START, Bus, Entry, Trimmed
+from artery.bus.base import CAPS, REQUIRED_GROUPS, REQUIRED_PREFIXES, START, Bus, Entry, StreamState, Trimmed
 from artery.bus.losses import Losses
 from artery.errors import ArteryError, PositionLost, Unavailable
 from artery.model import codec
@@ -39,7 +39,9 @@ async def trim_all(bus: Bus, committed: Committed = nothing_committed) -> dict[s
     """Trim each stream that is longer than its cap, and more if the server is full; return what was done to each."""
     done = await relieve(bus, committed) if await bus.is_full() else {}
     positions: Mapping[str, str] | None = None
-    for state in await bus.streams():
+    states = await bus.streams()
+    await _ensure_groups(bus, states)
+    for state in states:
         cap = CAPS.get(state.name)
         if cap is not None and state.length > cap:
             positions = await committed() if positions is None else positions
@@ -48,10 +50,24 @@ async def trim_all(bus: Bus, committed: Committed = nothing_committed) -> dict[s
     return done
 
 
+async def _ensure_groups(bus: Bus, states: Sequence[StreamState]) -> None:
+    """Have every reader that must not miss anything be known before anything goes, though it has never run."""
+    for state in states:
+        for group in REQUIRED_GROUPS.get(state.name, ()):
+            await bus.ensure_group(state.name, group)
+
+
+async def _required(bus: Bus, stream: str) -> Sequence[str]:
+    prefix = REQUIRED_PREFIXES.get(stream)
+    if prefix is None:
+        return REQUIRED_GROUPS.get(stream, ())
+    return [group.name for group in await bus.groups(stream) if group.name.startswith(prefix)]
+
+
 async def trim_stream(bus: Bus, stream: str, cap: int, committed: str = START) -> Trimmed:
     """Trim one stream to `cap`, but neither past what a required group has not acked nor past what the lake has
     `committed`. Past the hard cap that cannot be helped: then the loss is written as marks first, counted and said."""
-    required, most = REQUIRED_GROUPS.get(stream, ()), HARD_CAP * cap
+    required, most = await _required(bus, stream), HARD_CAP * cap
     keep = cap if committed == START else min(max(cap, await bus.count_after(stream, committed) + GROWTH), most)
     trimmed = _said(stream, await bus.trim(stream, keep=keep, required=required))
     over = await bus.count_after(stream, START) - most
