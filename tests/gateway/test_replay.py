@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
 from websockets.asyncio.client import ClientConnection
 
 from artery.gateway.limits import Limits
@@ -206,3 +207,21 @@ async def test_each_series_of_a_request_may_have_its_own_start(running: Running)
         await back(socket, since, ("TRADE", "CANDLE:1m"))
         heard = [await hear(socket) for _ in range(9)]
     assert [item["data"]["seq"] for item in heard if item["type"] == "event"] == ["4", "5", *map(str, range(16, 21))]
+
+
+async def test_a_replay_that_fails_is_a_gap_and_goes_on_live(
+    running: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await put(running, 1, 20)
+    running.gateway._past._threads.shutdown()  # so that a read fails as no part of ours does
+    async with running.connect() as socket:
+        await back(socket, {"positions": {"TRADE": str(trade(5).position)}})
+        gap, done = await hear(socket), await hear(socket)
+        assert (gap["type"], gap["reason"], gap["from"]) == ("gap", "trimmed", str(trade(5).position))
+        assert (gap["to"], "resume" in gap) == (str(trade(20).position), False)
+        assert (done["type"], done["position"]) == ("replay_complete", str(trade(20).position))
+        await put(running, 21, 21)
+        assert (await hear(socket))["data"]["seq"] == "21"
+    said = [line for line in "".join(capsys.readouterr()).splitlines() if "a replay failed" in line]
+    assert len(said) == 1
+    assert "RuntimeError" in said[0]

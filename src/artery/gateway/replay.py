@@ -101,6 +101,9 @@ class Replay:
         except ArteryError as error:
             _log.info("a replay ended early", error=str(error))
             self._give_up(series, more=isinstance(error, TooMuch))
+        except Exception as error:  # whatever it is, the client is told of a hole and gets what is live
+            _log.error("a replay failed", channel=self.channel, series=series, error=f"{type(error).__name__}: {error}")
+            self._give_up(series, more=False)
         await self._hand_over(series)
         self._complete(series, self._stitches[series].last)
 
