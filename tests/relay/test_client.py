@@ -8,7 +8,7 @@ import pytest
 from artery.client import Artery
 from artery.client.frames import Gap
 from artery.client.relay import Progress, Relay
-from artery.client.relayed import Ticks
+from artery.client.relayed import Candles, Ticks
 from artery.errors import BadInput, Unavailable
 from artery.lake.catalog import ensure_tables, open_catalog
 from artery.lake.reads import Lake
@@ -126,6 +126,24 @@ def test_a_lost_tick_is_a_gap_and_a_repeated_one_is_nothing() -> None:
     assert gap == Gap(market, "TRADE", "missed", "1.2.2", "1.5.5", 2, 5)
     assert isinstance(trade, Trade)
     assert [type(item) for item in take(2, 1)] == [Gap, Trade], "a new epoch may have lost the end of the old one"
+
+
+def test_a_lost_candle_is_a_gap_of_its_time_and_a_repeated_one_is_nothing() -> None:
+    order, market = Candles(Channel("sim", "BTC")), Channel("sim", "BTC")
+
+    def take(epoch: int, seq: int, minute: int) -> list[Candle | Gap]:
+        prices = dict.fromkeys(("open", "high", "low", "close", "volume"), "1")
+        return list(order.take(OHLC(period_s=60, start_ms=minute * MINUTE, epoch=epoch, seq=seq, **prices)))
+
+    assert [type(item) for item in take(1, 1, 5)] == [Candle]
+    assert take(1, 1, 5) == []
+    assert [type(item) for item in take(1, 2, 5)] == [Candle]
+    gap, found = take(1, 5, 7)
+    assert gap == Gap(market, "CANDLE:1m", "missed", "1.2.300000", "1.5.420000", 5 * MINUTE, 8 * MINUTE)
+    assert isinstance(found, Candle)
+    gap, _ = take(2, 1, 3)
+    assert isinstance(gap, Gap)
+    assert (gap.from_ms, gap.to_ms) == (3 * MINUTE, 8 * MINUTE), "a new epoch; a correction is of an older time"
 
 
 async def test_with_a_lake_fetched_history_is_read_at_the_snapshot_that_was_announced(

@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -177,11 +178,17 @@ class Artery:
             async for item in healed(relay.ticks(market), self.trades):
                 yield item
 
-    async def candles(self, market: str, period: str = "1m") -> AsyncIterator[Candle]:
-        """Every version of a market's candles, live, through the relay."""
+    async def candles(self, market: str, period: str = "1m") -> AsyncIterator[Candle | Gap]:
+        """Every version of a market's candles, live, through the relay; a later one of the same start holds.
+
+        Where some were lost on the way, the gateway is asked for that time; what it does not have either is a `Gap`.
+        """
+        from artery.client.healed_candles import healed_candles  # late, because of its driver
+
         async with self._relayed() as relay:
-            async for candle in relay.candles(market, period):
-                yield candle
+            read = partial(self.history, market, period)
+            async for item in healed_candles(relay.candles(market, period), Period.parse(period), read):
+                yield item
 
     def _relayed(self) -> "Relay":
         from artery.client.relay import CLIENTS, REQUESTS, Relay  # late, because of its driver

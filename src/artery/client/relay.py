@@ -21,7 +21,7 @@ from google.protobuf.message import Message
 
 from artery.client.frames import Gap
 from artery.client.names import channel, moment
-from artery.client.relayed import Ticks, candle_of
+from artery.client.relayed import Candles, Ticks
 from artery.errors import BadInput, Unavailable
 from artery.model.events import Candle, Trade
 from artery.model.periods import Period
@@ -140,13 +140,14 @@ class Relay:
                 for item in order.take(message):
                     yield item
 
-    async def candles(self, market: str, period: str = "1m") -> AsyncIterator[Candle]:
-        """Every version of a market's candles, live; a later one of the same start holds."""
-        wanted = channel(market)
+    async def candles(self, market: str, period: str = "1m") -> AsyncIterator[Candle | Gap]:
+        """Every version of a market's candles, live; a later one of the same start holds. What was lost is a `Gap`."""
+        wanted, order = channel(market), Candles(channel(market))
         topic = topics.ohlc(ticker(wanted.provider, wanted.market), Period.parse(period))
         async for message in self._follow(topic):
             if isinstance(message, OHLC):
-                yield candle_of(message, wanted)
+                for item in order.take(message):
+                    yield item
 
     async def metadata_updates(self) -> AsyncIterator[SymbolMetadataUpdated | None]:
         """Word that markets' metadata has changed; None once the subscription holds, so that nothing is missed."""

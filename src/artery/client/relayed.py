@@ -11,7 +11,7 @@ from artery.model.series import Position
 from artery.wire.artery_pb2 import OHLC, Tick
 
 MISSED = "missed"
-"""Why a tick is not there: it was lost between the relay and this client."""
+"""Why a tick or a candle is not there: it was lost between the relay and this client."""
 
 
 class Ticks:
@@ -29,6 +29,27 @@ class Ticks:
             yield Gap(self._market, "TRADE", MISSED, str(last), str(here), last.event_ts, here.event_ts)
         self._last = here
         yield trade_of(tick, self._market)
+
+
+class Candles:
+    """Puts the versions of a market's candles in order: each once, and what is missing between two said as a gap, from
+    the older one's start to the newer one's end."""
+
+    def __init__(self, market: Channel) -> None:
+        self._market = market
+        self._last: Position | None = None
+
+    def take(self, message: OHLC) -> Iterator[Candle | Gap]:
+        candle = candle_of(message, self._market)
+        here, last = candle.position, self._last
+        if last is not None and (here.epoch, here.seq) <= (last.epoch, last.seq):
+            return
+        if last is not None and not here.follows(last):
+            first_ms, last_ms = sorted((last.event_ts, here.event_ts))
+            end_ms = last_ms + candle.period.ms
+            yield Gap(self._market, candle.series, MISSED, str(last), str(here), first_ms, end_ms)
+        self._last = here
+        yield candle
 
 
 def trade_of(tick: Tick, market: Channel) -> Trade:
