@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from bench.gateway_server import event
-from bench.running import free_port
+from tests.servers import free_port
 
 HERE = Path(__file__).parent
 WAIT_S = 60.0

@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +15,7 @@ import psutil
 
 from artery.client import Artery
 from artery.settings import RELAY_PORTS
+from tests.servers import free_port
 
 START_S = 180.0
 
@@ -98,9 +98,3 @@ async def opened(**settings: str) -> AsyncIterator[Running]:
         with up(Path(name), **settings) as running:
             await running.until_open()
             yield running
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import itertools
+import random
 import secrets
 import shutil
 import signal
@@ -15,6 +16,8 @@ from pathlib import Path
 
 WAIT_S = 30.0
 TRIES = 5
+PORTS = (20_000, 32_000)
+_DICE = random.SystemRandom()  # several test runs at once must not take the same
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -26,10 +29,15 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port that is free, and not one of those that the kernel gives to any connection that is opened: whoever is to
+    listen there can still do so a moment later."""
+    while True:
+        port = _DICE.randrange(*PORTS)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                return port
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:

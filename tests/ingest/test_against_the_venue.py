@@ -131,6 +131,9 @@ async def test_a_market_that_someone_wants_is_followed_within_seconds_and_left_w
     async def traded_there() -> list[Trade]:
         return [trade for trade in await one.trades() if trade.coin == "AVAX"]
 
+    async def traded_since_then() -> bool:
+        return len([trade for trade in await traded_there() if trade.ts >= first.to_ms]) > 2
+
     async with play(tmp_path) as one, one.serving():
         await one.vouched_beyond(now_ms())
         marks = len([mark for mark in await one.marks() if mark.coin == ""])
@@ -138,6 +141,7 @@ async def test_a_market_that_someone_wants_is_followed_within_seconds_and_left_w
         await until(traded_there, "trades of the market", 0.05)
         first = await one.marked(lambda mark: mark.coin == "AVAX" and mark.cause == "start")
         assert first.from_ms % 86_400_000 == 0
+        await until(traded_since_then, "trades of the time that is vouched for", 0.05)
         await one.vouched_beyond(max(now_ms(), first.to_ms + 1_000))
         await one.store.delete(wanted)
         await one.marked(lambda mark: mark.coin == "AVAX" and mark.cause == DROPPED)

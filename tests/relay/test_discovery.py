@@ -24,6 +24,7 @@ from artery.wire.artery_pb2 import Tick
 from tests.relay.conftest import FREE, Peer, relay, until
 from tests.relay.guests import guarded
 from tests.relay.nameserver import NameServer, name_server
+from tests.servers import free_port
 
 NAME, TOPIC = "spark.artery.test", "SIM:BTC|tick|"
 
@@ -133,11 +134,7 @@ async def test_with_keys_a_processor_that_listens_lets_only_the_relay_in(
 ) -> None:
     server, nameserver = dns
     server.records[NAME] = ["127.0.0.1"]
-    probe = zmq.Context()
-    taken = probe.socket(zmq.XPUB)
-    port = taken.bind_to_random_port("tcp://127.0.0.1")
-    taken.close(linger=0)
-    probe.term()
+    port = free_port()
     async with guarded(tmp_path, processors=(f"{NAME}:{port}",), nameserver=nameserver) as house:
         mine = {"key": str(house.file("processor"))}
         settings = house.settings.with_(relay=mine, pipeline={"publish_url": f"tcp://127.0.0.1:{port}"})
