@@ -43,6 +43,17 @@ def test_an_image_says_all_of_it() -> None:
     assert (again.log, again.last, again.runs, again.coarse) == (held.log, held.last, held.runs, False)
 
 
+def test_times_are_kept_by_a_steady_clock_and_written_by_the_wall_clock() -> None:
+    held = held_by(3, 4)  # given at 1,000 of the steady clock
+    again = read_image(held.image(ahead_ms=500_000))
+    assert again is not None
+    assert [run.given_ms for run in again.runs] == [501_000]
+    again.restamp(now_ms=70_000, wall_ms=501_200)
+    assert [run.given_ms for run in again.runs] == [69_800]
+    again.restamp(now_ms=70_000, wall_ms=-3_600_000)
+    assert [run.given_ms for run in again.runs] == [70_000]
+
+
 @pytest.mark.parametrize("text", ["", "x", "{}", "c-p0"])
 def test_what_others_have_committed_is_no_image(text: str) -> None:
     assert read_image(text) is None

@@ -1,6 +1,7 @@
 """What every bus owes readers that share a stream."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -24,6 +25,15 @@ def numbers(entries: list[Entry]) -> list[int]:
 
 def ids(entries: list[Entry]) -> list[str]:
     return [entry.id for entry in entries]
+
+
+async def idle(bus: Bus, consumer: str) -> list[Entry]:
+    """What others have held for a moment, once they have."""
+    claimed: list[Entry] = []
+    async with asyncio.timeout(30):
+        while not claimed:
+            claimed = await bus.claim("trade", G, consumer, idle_ms=50)
+    return claimed
 
 
 async def test_a_group_is_given_each_entry_once_whoever_asks(bus: Bus) -> None:
@@ -210,11 +220,23 @@ async def test_what_is_held_for_a_short_time_is_not_claimed(bus: Bus) -> None:
 async def test_what_was_idle_long_enough_is_claimed(bus: Bus) -> None:
     await filled(bus, 3)
     await bus.read_new("trade", G, "a")
-    claimed: list[Entry] = []
-    async with asyncio.timeout(30):
-        while not claimed:
-            claimed = await bus.claim("trade", G, "b", idle_ms=50)
-    assert numbers(claimed) == [0, 1, 2]
+    assert numbers(await idle(bus, "b")) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("hours", [1, -1])
+async def test_a_clock_that_jumps_neither_takes_from_the_living_nor_keeps_from_the_dead(
+    bus_kit: BusKit, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    wall_s, wall_ns, bus = time.time, time.time_ns, bus_kit.open()
+    await filled(bus, 3)
+    await bus.read_new("trade", G, "a")
+    monkeypatch.setattr(time, "time", lambda: wall_s() + hours * 3_600)
+    monkeypatch.setattr(time, "time_ns", lambda: wall_ns() + hours * 3_600_000_000_000)
+    assert await bus.claim("trade", G, "b", idle_ms=1_800_000) == []
+    assert numbers(await idle(bus, "b")) == [0, 1, 2]
+    await bus.close()
+    monkeypatch.undo()
+    assert numbers(await idle(bus_kit.open(), "c")) == [0, 1, 2]
 
 
 async def test_a_dead_letter_is_written_and_acked_in_one_step(bus: Bus) -> None:

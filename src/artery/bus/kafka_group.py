@@ -8,13 +8,12 @@ from confluent_kafka import KafkaException
 from artery.bus.base import Entry, GroupState
 from artery.bus.kafka_cursor import KEEP_FROM, Cursor, Heights, Missing, OutOfRange
 from artery.bus.kafka_entries import entries_at, entries_of, entry_of
-from artery.bus.kafka_member import Member
+from artery.bus.kafka_member import Member, steady_ms
 from artery.bus.kafka_server import Server
 from artery.bus.kafka_state import Held
 from artery.bus.kafka_thread import Lane
 from artery.bus.kafka_topics import Topic
 from artery.bus.kafka_transactions import Record, Transactions
-from artery.bus.kafka_writer import now_ms
 from artery.bus.runs import Run, ranges
 from artery.errors import PositionLost
 
@@ -130,7 +129,7 @@ class Reading:
             if held is None or not sure or len(offsets) < limit or limit < KEEP_FROM:
                 return []
             self._ready = held, offsets[limit:], entries[limit:]
-            held.give(offsets[:limit], consumer, now_ms())
+            held.give(offsets[:limit], consumer, steady_ms())
         self._unsaid, self.lane.idle_s = True, SOON_S
         return entries[:limit]
 
@@ -148,7 +147,7 @@ class Reading:
             return [], held.last
         if offsets:
             with self._lock:
-                held.give(offsets, consumer, now_ms())
+                held.give(offsets, consumer, steady_ms())
             self._given(held)
         return entries, held.last
 
@@ -215,7 +214,7 @@ class Reading:
         if held is None or limit <= 0:
             return []
         with self._lock:
-            given = held.give_again(which, low, limit, consumer, now_ms())
+            given = held.give_again(which, low, limit, consumer, steady_ms())
         if not given:
             return []
         self._say()

@@ -11,6 +11,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from artery.bus.base import DEAD, START, Entry
 from artery.bus.kafka_entries import ENTRY_MAX_BYTES, READ_MAX, records_of
 from artery.bus.kafka_group import Reading
+from artery.bus.kafka_member import steady_ms
 from artery.bus.kafka_server import CALL_S, is_one_of
 from artery.bus.kafka_state import Held, read_image
 from artery.bus.kafka_streams import FIRST_S, WAIT_S, KafkaStreams, newest
@@ -159,7 +160,7 @@ class KafkaGroups(KafkaStreams):
         check_name(consumer, "consumer")
 
         def work(topic: Topic, reading: Reading) -> list[Entry]:
-            latest = now_ms() - idle_ms
+            latest = steady_ms() - idle_ms
 
             def left(run: Run) -> bool:
                 return run.consumer != consumer and run.given_ms <= latest

@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from artery.bus.kafka_server import CALL_S, Server, is_one_of
 from artery.bus.kafka_state import Held, read_image
+from artery.bus.kafka_writer import now_ms
 from artery.errors import Unavailable
 
 JOIN_S = 2.0
@@ -34,6 +35,11 @@ _SETTINGS = {
     "queued.min.messages": 1,
     "queued.max.messages.kbytes": 1,
 }
+
+
+def steady_ms() -> int:
+    """What the time since something was given is measured by: the wall clock may jump."""
+    return time.monotonic_ns() // 1_000_000
 
 
 class Member:
@@ -95,7 +101,10 @@ class Member:
         [committed] = self._consumer.committed([TopicPartition(self._topic, 0)], timeout=CALL_S)
         if committed.error is not None:
             raise KafkaException(committed.error)
-        return read_image(committed.metadata or "")
+        held = read_image(committed.metadata or "")
+        if held is not None:
+            held.restamp(steady_ms(), now_ms())
+        return held
 
     def commit(self, *, wait: bool = True) -> None:
         """Have the broker keep the state as it is; `Unavailable` if this member has lost the stream.
@@ -123,7 +132,7 @@ class Member:
             held = self.held
             if held is None:
                 raise self._lost()
-            return TopicPartition(self._topic, 0, held.offset, metadata=held.image())
+            return TopicPartition(self._topic, 0, held.offset, metadata=held.image(now_ms() - steady_ms()))
 
     def forget(self) -> None:
         """It is not known what the broker keeps for the group: ask it before anything else."""

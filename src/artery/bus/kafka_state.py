@@ -94,11 +94,17 @@ class Held:
         """Offsets that are not acked, as ranges (`None`: without an end)."""
         return [*((run.first, run.last) for run in self.runs), (self.last, None)]
 
-    def image(self) -> str:
-        """All of it as text, for the broker; runs that are too many are drawn together, the newest first."""
+    def restamp(self, now_ms: int, wall_ms: int) -> None:
+        """Times by the wall clock become times by one that never jumps; what lies ahead of now was given just now."""
+        stamped = (msgspec.structs.replace(run, given_ms=now_ms - max(0, wall_ms - run.given_ms)) for run in self.runs)
+        self.runs = list(stamped)
+
+    def image(self, ahead_ms: int = 0) -> str:
+        """All of it as text, for the broker; runs that are too many are drawn together, the newest first. `ahead_ms`:
+        how far the wall clock, by which other processes understand times, is ahead of the one that they are kept by."""
         runs, coarse = self.runs, self.coarse
         while True:
-            text = _written(self.log, self.last, runs, coarse)
+            text = _written(self.log, self.last, runs, coarse, ahead_ms)
             if len(text) <= IMAGE_MAX or len(runs) < 2:
                 return text
             half = len(runs) // 2
@@ -126,10 +132,10 @@ def _without(run: Run, done: Sequence[tuple[int, int]], at: int) -> list[Run]:
     return [part for part in (*kept, rest) if part is not None]
 
 
-def _written(log: int, last: int, runs: Sequence[Run], coarse: bool) -> str:
+def _written(log: int, last: int, runs: Sequence[Run], coarse: bool, ahead_ms: int) -> str:
     names = sorted({run.consumer for run in runs})
     numbers: list[int] = []
-    at, ms = 0, 0
+    at, ms = 0, -ahead_ms
     for run in runs:
         numbers += (run.first - at, run.last - run.first, names.index(run.consumer), run.tries, run.given_ms - ms)
         at, ms = run.last, run.given_ms
