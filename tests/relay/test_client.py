@@ -60,6 +60,17 @@ async def test_history_is_fetched_and_the_outcome_heard(house: House) -> None:
         assert await soon(task) == outcome
 
 
+async def test_two_first_requests_at_once_subscribe_once_and_leave_nothing(house: House) -> None:
+    await house.ingestor()
+    processor = house.processor()
+    async with client(house) as relay:
+        tasks = [asyncio.create_task(relay.fetch("SIM:BTC", "1m", "1h", request_id=name)) for name in ("r1", "r2")]
+        for name, task in zip(("r1", "r2"), tasks, strict=True):
+            assert await outcome_of(house, name) == await soon(task)
+    heard = [(await processor.receive())[0] for _ in range(2)]
+    assert [frame[:10] for frame in heard] == [b"\x01RESPONSE:", b"\x00RESPONSE:"]
+
+
 async def test_an_outcome_that_nobody_heard_is_asked_for(house: House) -> None:
     await house.ingestor()
     seen: list[Progress] = []

@@ -69,6 +69,7 @@ class Relay:
         self._context = Context(show(certificates.carried(key)))
         self._answers: dict[bytes, asyncio.Future[Message]] = {}
         self._outcomes: dict[str, asyncio.Future[HistoryReadyNotification]] = {}
+        self._subscribed = False
         self._confirmed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -170,10 +171,11 @@ class Relay:
             socket.close()
 
     async def _subscribe(self) -> None:
-        """Hear what is said to this client, confirmed by the relay, before anything is asked."""
-        if self._confirmed.is_set():
-            return
-        self._notices.subscribe(topics.response(self._id))
+        """Hear what is said to this client, confirmed by the relay, before anything is asked; subscribed to once, as
+        the relay hears of each subscription, but of one leaving."""
+        if not self._subscribed:
+            self._subscribed = True
+            self._notices.subscribe(topics.response(self._id))
         try:
             async with asyncio.timeout(SUBMIT_S):
                 await self._confirmed.wait()
