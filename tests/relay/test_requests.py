@@ -19,6 +19,7 @@ from artery.wire.artery_pb2 import (
 )
 from artery.wire.envelope import FRAME_MAX
 from tests.relay.conftest import House, Peer
+from tests.relay.test_fuzz import refused
 
 HOUR = 3_600_000
 NOW = int(time.time() * 1_000)
@@ -194,18 +195,20 @@ BAD: list[tuple[str, Callable[[], list[bytes]]]] = [
     ("short", lambda: [b"\x01"]),
     ("not protobuf", lambda: [b"\x01", b"\x10\xff\xff"]),
     ("many frames", lambda: [b"\x01"] * 500),
+    ("100 KiB", lambda: [b"\x01", b"\x15" + bytes(100 * 1024)]),
     ("no request", lambda: messages.write(OHLCBatch(request_id="r1"))),
 ]
 
 
 @pytest.mark.parametrize("frames", [make for _, make in BAD], ids=[name for name, _ in BAD])
 async def test_what_is_no_request_is_answered_with_an_error(house: House, frames: Callable[[], list[bytes]]) -> None:
-    peer = house.peer(zmq.REQ, house.where.requests)
+    peer, before = house.peer(zmq.REQ, house.where.requests), refused("requests")
     await peer.send(*frames())
     answer = messages.read(await peer.receive())
     assert isinstance(answer, SubmitResponse)
     assert answer.status == SubmitResponse.INVALID
     assert answer.error
+    assert refused("requests") == before + 1
     assert (await peer.ask(StatusRequest(request_id="r1"))).state == StatusResponse.UNKNOWN
 
 

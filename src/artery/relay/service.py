@@ -21,7 +21,7 @@ from artery.relay.door import Door
 from artery.relay.fanout import Fanout
 from artery.relay.guarded import Guarded
 from artery.relay.owners import Owners
-from artery.relay.routing import BYTES_MAX
+from artery.relay.routing import ANSWERED_MAX, BYTES_MAX
 from artery.relay.submit import Desk
 from artery.relay.work import Control, WorkQueue
 from artery.settings import Settings
@@ -147,7 +147,7 @@ class _Parts:
         self._settings = settings.relay
         self._fan = fan
         self._allowed = allowed
-        self._requests = context.socket(Kind.ROUTER, frame_max=BYTES_MAX, door="requests")
+        self._requests = context.socket(Kind.ROUTER, frame_max=ANSWERED_MAX, door="requests")
         self._requests.option(ROUTER_MANDATORY, 1)
         self._work = context.socket(Kind.XPUB, frame_max=BYTES_MAX, door="work")
         self._work.option(XPUB_VERBOSER, 1)
