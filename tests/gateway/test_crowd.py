@@ -1,6 +1,7 @@
 """Many clients come back at once: each goes on behind what it saw, and the past is read once for all of them."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from artery.client import Artery, Gap
 from artery.client.frames import Event
 from artery.gateway.past import Past
 from artery.gateway.shelf import Shelf
+from artery.lake.reads import Lake
 from artery.model import codec
 from artery.model.events import Trade
 from tests.faults.trial import LONG
@@ -117,3 +119,34 @@ async def test_who_leaves_while_something_is_made_stops_nobody_else() -> None:
     waiting[0].cancel()
     go.set()
     assert await asyncio.gather(*waiting[1:]) == ["made", "made"]
+
+
+class Noted(Lake):
+    """A lake that remembers what was read."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.starts: list[int] = []
+
+    def arrival_cuts(self, ticker: str, start_ms: int, rows_max: int) -> list[int]:
+        self.starts.append(start_ms)
+        return super().arrival_cuts(ticker, start_ms, rows_max)
+
+
+async def test_a_read_of_the_lake_that_all_have_left_is_not_begun(tmp_path: Path) -> None:
+    async with started(tmp_path) as running:
+        lake = Noted(running.settings.folder)
+        past = Past(running.bus, lake)
+        go = threading.Event()
+        for _ in range(2):  # both threads have other work
+            past._threads.submit(go.wait)
+        waiting = [asyncio.create_task(past.trade_plan(("sim", "BTC"), at * 60_000)) for at in (1, 1, 2, 3)]
+        await asyncio.sleep(0.05)
+        for task in waiting[1:]:
+            task.cancel()
+        await asyncio.sleep(0.05)
+        go.set()
+        assert (await waiting[0]).pieces[0][0] == 60_000
+        past._threads.shutdown()
+        assert lake.starts == [60_000]
+        lake.close()

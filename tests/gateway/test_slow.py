@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed
 from artery.gateway.limits import LIMITS, Limits
 from artery.gateway.protocol import StreamProtocol
 from artery.model.events import Book, Trade
-from tests.gateway.made import BTC, T0, book, message, trade
+from tests.gateway.made import BTC, ETH, T0, book, message, trade
 from tests.gateway.running import WAIT_S, Running, hear, started, subscribe, until
 
 BOOKS = {"channel": BTC, "types": ["BOOK_TOPN"]}
@@ -197,3 +197,66 @@ async def test_too_many_at_the_door_are_asked_to_come_back(tmp_path: Path) -> No
             answer = await http.get("/v1/stream", headers=headers)
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
         assert answer.json()["error"]["code"] == "rate_limited"
+
+
+async def test_a_client_that_asks_for_a_past_and_does_not_read_it_is_closed_though_it_talks(tmp_path: Path) -> None:
+    async with started(tmp_path, Limits(idle_s=2.0)) as running:
+        await running.append("trade", *[wide(n) for n in range(1, 5_001)])
+        client = await lazy(running, TRADES | {"since": {"ms": 0}})
+        while running.gateway.sessions.live:
+            await client.send('{"type":"ping"}')
+            await asyncio.sleep(0.2)
+        heard, code = await everything(client)
+        seqs = [int(item["data"]["seq"]) for item in heard if item["type"] == "event"]
+        assert (code, seqs) == (4008, list(range(1, len(seqs) + 1)))
+
+
+async def test_what_replays_of_one_client_hold_has_one_bound_and_what_is_left_out_is_told(tmp_path: Path) -> None:
+    async with started(tmp_path, Limits(held_bytes=50_000)) as running:
+        past = [wide(n) for n in range(1, 3_001)]
+        await running.append("trade", *past, *[msgspec.structs.replace(each, coin="ETH") for each in past])
+        client = await lazy(running, TRADES | {"since": {"ms": 0}})
+        await client.send(
+            json.dumps({"type": "subscribe", "channels": [TRADES | {"channel": ETH, "since": {"ms": 0}}]})
+        )
+        hub, room = running.gateway.hub, connection_of(running).room()
+        await until(lambda: hub.subscribers(ETH))
+        for first in range(3_001, 4_001, 50):
+            made = [event for n in range(first, first + 50) for event in (trade(n), trade(n, coin="ETH"))]
+            await running.publish(*made)
+        await until(lambda: hub.place(ETH, "TRADE") == trade(4_000, coin="ETH").position)
+        assert 40_000 < room.held_bytes <= 50_000
+        client.transport.resume_reading()
+        seen, gaps = {BTC: 0, ETH: 0}, 0
+        while min(seen.values()) < 4_000:
+            item = await hear(client, lambda each: each["type"] in ("event", "gap"))
+            at = int((item["to"] if item["type"] == "gap" else item["position"]).split(".")[1])
+            if item["type"] == "gap":
+                assert (item["reason"], int(item["from"].split(".")[1])) == ("slow_client", seen[item["channel"]])
+                gaps += 1
+            else:
+                assert at == seen[item["channel"]] + 1
+            seen[item["channel"]] = at
+        assert gaps == 2
+        assert room.held_bytes == 0
+        await client.close()
+
+
+async def test_few_replays_of_one_client_run_at_once_and_all_have_their_turn(tmp_path: Path) -> None:
+    coins = [f"C{number}" for number in range(6)]
+    async with started(tmp_path, Limits(replays=2), ingest={"markets": tuple(coins)}) as running:
+        await running.append("trade", *[trade(n, coin=coin) for n in range(1, 1_001) for coin in coins])
+        names = [f"artery:stream:sim:{coin}" for coin in coins]
+        async with running.connect() as socket:
+            wanted = [{"channel": name, "types": ["TRADE"], "since": {"ms": 0}} for name in names]
+            assert (await subscribe(socket, *wanted))["type"] == "subscribed"
+            begun: list[str] = []
+            ended: set[str] = set()
+            while len(ended) < len(names):
+                item = await hear(socket)
+                if item["channel"] not in begun:
+                    begun.append(item["channel"])
+                if item["type"] == "replay_complete":
+                    ended.add(item["channel"])
+                assert len(begun) - len(ended) <= 2
+            assert sorted(begun) == names

@@ -26,6 +26,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     close_s: float = 5.0
     restart_spread_s: float = 2.0
     replay_bytes: int = 64 * 1024 * 1024
+    held_bytes: int = 64 * 1024 * 1024
+    replays: int = 8
     replay_pause_bytes: int = 256 * 1024
     recheck_s: float = 1.0
     recheck_all_s: float = 30.0

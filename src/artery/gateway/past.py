@@ -119,10 +119,11 @@ class Past:
         self._page_max, self._rows_max = page, rows
         self._lake = lake
         self._pages: Shelf[Page] = Shelf(_SHELF_BYTES)
-        self._pieces: Shelf[Stretch] = Shelf(_SHELF_BYTES)
+        # A read of the lake takes long, and few run at once: one that all have left must not stand before others'.
+        self._pieces: Shelf[Stretch] = Shelf(_SHELF_BYTES, stops=True)
         self._finds: Shelf[str] = Shelf(_PLANS)
-        self._plans: Shelf[Plan] = Shelf(_PLANS)
-        self._gaps: Shelf[pa.Table] = Shelf(_PLANS)
+        self._plans: Shelf[Plan] = Shelf(_PLANS, stops=True)
+        self._gaps: Shelf[pa.Table] = Shelf(_PLANS, stops=True)
         self._ahead: set[asyncio.Task[Stretch]] = set()
         self._threads = ThreadPoolExecutor(_LAKE_THREADS, "past")
 
@@ -171,12 +172,13 @@ class Past:
 
         return await self._piece((name, plan.snapshot, start_ms, end_ms), read)
 
-    def soon(self, piece: Coroutine[Any, Any, Stretch]) -> None:
-        """Begin to read a piece that will be asked for next."""
+    def soon(self, piece: Coroutine[Any, Any, Stretch]) -> asyncio.Task[Stretch]:
+        """Begin to read a piece that will be asked for next; cancelled, it is not read unless another wants it."""
         task = asyncio.get_running_loop().create_task(piece)
         self._ahead.add(task)
         task.add_done_callback(self._ahead.discard)
         task.add_done_callback(noticed)
+        return task
 
     async def candle_plan(self, market: Market, period: Period, updated_ms: int, start_ms: int) -> Plan:
         name = ticker(*market)

@@ -17,6 +17,7 @@ from artery.gateway.access import Credential
 from artery.gateway.door import SUBPROTOCOL
 from artery.gateway.frames import Batch
 from artery.gateway.grants import Grant
+from artery.gateway.room import Room
 from artery.gateway.sendqueue import SendQueue
 from artery.gateway.session import (
     RATE,
@@ -58,8 +59,10 @@ class StreamProtocol(asyncio.Protocol):
         "_connections",
         "_loop",
         "_paused",
+        "_paused_s",
         "_queue",
         "_replays",
+        "_room",
         "_sessions",
         "_text",
         "_transport",
@@ -81,11 +84,13 @@ class StreamProtocol(asyncio.Protocol):
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
         self._queue: SendQueue | None = None
         self._paused = False
+        self._paused_s = 0.0
         self._writable: asyncio.Event | None = None
         self._text: list[bytes] | None = None
         self._verifying: asyncio.Task[None] | None = None
         self._closing: asyncio.TimerHandle | None = None
         self._replays: dict[str, Replaying] = {}
+        self._room: Room | None = None
 
     # What the transport calls
 
@@ -124,6 +129,7 @@ class StreamProtocol(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._paused = True
+        self._paused_s = self._sessions.now().s
 
     def resume_writing(self) -> None:
         self._paused = False
@@ -156,6 +162,8 @@ class StreamProtocol(asyncio.Protocol):
     def tick(self, now_s: float) -> None:
         if self.session is not None:
             self._carry_out(self.session.tick(now_s))
+        if self._paused and self._replays and now_s - self._paused_s >= self._sessions.limits.idle_s:
+            self.close(SLOW, "a past was asked for and is not read")
 
     def close(self, code: int, reason: str) -> None:
         if self.session is not None:
@@ -168,6 +176,12 @@ class StreamProtocol(asyncio.Protocol):
                 self._writable = asyncio.Event()
             await self._writable.wait()
         return not self._over()
+
+    def room(self) -> Room:
+        """What its replays share."""
+        if self._room is None:
+            self._room = Room(self._sessions.limits)
+        return self._room
 
     # The handshake
 

@@ -1,6 +1,7 @@
 """Going back in time for one client: the past from the lake and the bus, then what came meanwhile, then live."""
 
 import asyncio
+from collections import deque
 
 from artery.errors import ArteryError, BadInput, TooMuch
 from artery.gateway import frames, metrics
@@ -10,6 +11,7 @@ from artery.gateway.keys import wall_ms
 from artery.gateway.limits import Limits
 from artery.gateway.marks import Marks, Outage
 from artery.gateway.past import Past
+from artery.gateway.room import Room
 from artery.gateway.session import Watch
 from artery.gateway.sessions import TASKS, Connection
 from artery.gateway.stitch import Hole, Stitch
@@ -49,7 +51,8 @@ class Replay:
         self._limits = limits
         self._market = Channel.parse(watch.channel)
         # Snapshots have no past: they are live from the start.
-        self._held: dict[str, list[Frame]] = {name: [] for name in self.types if name not in _SNAPSHOTS}
+        self._held: dict[str, deque[Frame]] = {name: deque() for name in self.types if name not in _SNAPSHOTS}
+        self._room = connection.room()
         self._held_bytes = self._sent_bytes = 0
         self._overflow: set[str] = set()
         self._sent: dict[str, Position] = {}
@@ -59,7 +62,7 @@ class Replay:
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"{TASKS} replay")
 
     def deliver(self, batch: Batch) -> None:
-        """Live events of a series wait here until its past was sent; past the bound the newest are kept."""
+        """Live events of a series wait here until its past was sent; past the connection's bound the newest stay."""
         through: list[Frame] = []
         for frame in batch.frames:
             held = self._held.get(frame.series)
@@ -67,8 +70,8 @@ class Replay:
                 through += self._joined(frame)
             else:
                 held.append(frame)
-                self._held_bytes += len(frame.wire)
-        while self._held_bytes > self._limits.replay_bytes:
+                self._holds(len(frame.wire))
+        while self._room.is_full and self._held_bytes:
             self._drop_oldest()
         self._send(through)
         if not self._held:
@@ -77,6 +80,8 @@ class Replay:
     def cancel(self) -> None:
         self._hub.leave(self, self.channel, self.types)
         self._task.cancel()
+        self._room.held_bytes -= self._held_bytes
+        self._room = Room(self._limits)  # a last turn of this one counts no more
 
     async def _run(self) -> None:
         snapshots = [name for name in sorted(self.types) if name in _SNAPSHOTS]
@@ -84,9 +89,10 @@ class Replay:
         for series in snapshots:
             if self._wants(series):
                 self._complete(series, self._hub.place(self.channel, series))
-        for series in sorted(self._held):
-            if self._wants(series):
-                await self._replay(series)
+        async with self._room.turns:
+            for series in sorted(self._held):
+                if self._wants(series):
+                    await self._replay(series)
         for series in sorted(self._held):
             await self._hand_over(series)
         self._let_go_when_level()
@@ -161,14 +167,18 @@ class Replay:
     async def _hand_over(self, series: str) -> None:
         """Pass on what was held of a series; what comes from now on goes straight through."""
         while len(held := self._held[series]) > _PIECE:
-            self._held[series] = held[_PIECE:]
-            self._held_bytes -= sum(len(frame.wire) for frame in held[:_PIECE])
+            piece = [held.popleft() for _ in range(_PIECE)]
+            self._holds(-sum(len(frame.wire) for frame in piece))
             if not await self._connection.writable():
                 raise asyncio.CancelledError
-            self._send([made for frame in held[:_PIECE] for made in self._joined(frame)])
+            self._send([made for frame in piece for made in self._joined(frame)])
         held = self._held.pop(series)
-        self._held_bytes -= sum(len(frame.wire) for frame in held)
+        self._holds(-sum(len(frame.wire) for frame in held))
         self._send([made for frame in held for made in self._joined(frame)])
+
+    def _holds(self, more_bytes: int) -> None:
+        self._held_bytes += more_bytes
+        self._room.held_bytes += more_bytes
 
     def _let_go_when_level(self) -> None:
         """The bus may be ahead of live: until live has come as far, what the client has already is left out here."""
@@ -210,7 +220,7 @@ class Replay:
     def _drop_oldest(self) -> None:
         """Of all that is held, what the longest series has held longest makes room."""
         series = max(self._held, key=lambda name: len(self._held[name]))
-        self._held_bytes -= len(self._held[series].pop(0).wire)
+        self._holds(-len(self._held[series].popleft().wire))
         self._overflow.add(series)
 
     def _give_up(self, series: str, *, more: bool) -> None:

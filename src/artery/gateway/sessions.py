@@ -11,6 +11,7 @@ from artery.gateway.frames import Batch
 from artery.gateway.grants import Grant
 from artery.gateway.hub import Hub
 from artery.gateway.limits import Limits
+from artery.gateway.room import Room
 from artery.gateway.session import RESTART, Channels, Now, Session, State, Watch
 
 TASKS = "gateway session"
@@ -38,6 +39,8 @@ class Connection(Protocol):
     def close(self, code: int, reason: str) -> None: ...
 
     async def writable(self) -> bool: ...
+
+    def room(self) -> Room: ...
 
     def caught_up(self, replay: Replaying) -> None: ...
 

@@ -11,14 +11,26 @@ Making = Callable[[], Awaitable[tuple[T, int]]]
 """Makes a thing and says how many bytes it may be kept with; 0 for what is not to be kept."""
 
 
-class Shelf(Generic[T]):
-    """Keeps what was asked for last, up to so many bytes. One loop owns it."""
+class _Making(Generic[T]):
+    __slots__ = ("task", "waiting")
 
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(self, task: asyncio.Task[T]) -> None:
+        self.task = task
+        self.waiting = 0
+
+
+class Shelf(Generic[T]):
+    """Keeps what was asked for last, up to so many bytes. One loop owns it.
+
+    With `stops`, what nobody waits for any more is not made to its end.
+    """
+
+    def __init__(self, bytes_max: int, *, stops: bool = False) -> None:
         self._bytes_max = bytes_max
+        self._stops = stops
         self._bytes = 0
         self._kept: OrderedDict[Hashable, tuple[T, int]] = OrderedDict()
-        self._making: dict[Hashable, asyncio.Task[T]] = {}
+        self._making: dict[Hashable, _Making[T]] = {}
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -29,18 +41,26 @@ class Shelf(Generic[T]):
         if found is not None:
             self._kept.move_to_end(key)
             return found[0]
-        task = self._making.get(key)
-        if task is None:
-            task = asyncio.get_running_loop().create_task(self._make(key, make))
-            task.add_done_callback(noticed)
-            self._making[key] = task
-        return await asyncio.shield(task)
+        making = self._making.get(key)
+        if making is None:
+            making = self._making[key] = _Making(asyncio.get_running_loop().create_task(self._make(key, make)))
+            making.task.add_done_callback(noticed)
+        making.waiting += 1
+        try:
+            return await asyncio.shield(making.task)
+        finally:
+            making.waiting -= 1
+            if self._stops and not making.waiting and not making.task.done():
+                del self._making[key]
+                making.task.cancel()
 
     async def _make(self, key: Hashable, make: Making[T]) -> T:
         try:
             thing, size = await make()
         finally:
-            del self._making[key]
+            making = self._making.get(key)
+            if making is not None and making.task is asyncio.current_task():
+                del self._making[key]
         if 0 < size <= self._bytes_max:
             self._kept[key] = (thing, size)
             self._bytes += size

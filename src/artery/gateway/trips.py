@@ -1,5 +1,6 @@
 """One series on its way from then to now: the lake, then the bus up to its head, joined by the stitch."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import msgspec
@@ -94,19 +95,24 @@ class TradeTrip:
     async def _lake(self, plan: Plan) -> AsyncIterator[Found]:
         """The lake's pieces in order, the next one being read while one is sent."""
         held, low = None, 0
-        for number, (_, end_ms) in enumerate(plan.pieces):
-            piece = await self._past.trade_piece(self._market, plan, number)
-            if number + 1 < len(plan.pieces):
-                self._past.soon(self._past.trade_piece(self._market, plan, number + 1))
-            if held is not None:
-                if in_order(held, low, piece):
-                    for found in self._taken(held, low):
-                        yield found
-                else:
-                    piece = merged(held, low, piece)
-            held, low = piece, _ready(piece, end_ms)
-            for found in self._taken(piece, 0, low):
-                yield found
+        ahead: asyncio.Task[Stretch] | None = None
+        try:
+            for number, (_, end_ms) in enumerate(plan.pieces):
+                piece = await self._past.trade_piece(self._market, plan, number)
+                if number + 1 < len(plan.pieces):
+                    ahead = self._past.soon(self._past.trade_piece(self._market, plan, number + 1))
+                if held is not None:
+                    if in_order(held, low, piece):
+                        for found in self._taken(held, low):
+                            yield found
+                    else:
+                        piece = merged(held, low, piece)
+                held, low = piece, _ready(piece, end_ms)
+                for found in self._taken(piece, 0, low):
+                    yield found
+        finally:
+            if ahead is not None:
+                ahead.cancel()
         if held is not None:
             for found in self._taken(held, low):
                 yield found
