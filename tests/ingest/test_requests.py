@@ -270,6 +270,22 @@ async def test_a_request_of_another_exchange_is_left_alone_and_a_bad_one_is_dead
     assert [entry.fields["stream"] for entry in await stage.entries("dead")] == ["request"]
 
 
+async def test_a_request_that_fails_for_good_ends_with_an_error_after_some_tries(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "KEEP_S", 0.01)
+    endless = "r" * 2_000  # longer than any key of the store: neither its lease nor its record can be written
+    async with ingestor(stage):
+        await stage.bus.append("request", [requests.encode(wanted(endless), event_ts=T0)])
+        await until(lambda: pages(stage, endless), "it has ended")
+        await until(lambda: acked(stage), "it is acked")
+        await ask(stage, wanted("r1", 10))
+        assert (await fetched(stage, "r1"))[-1].rows_total == 10
+    (last,) = await pages(stage, endless)
+    assert (last.last, last.status) == (True, OHLCBatch.ERROR)
+    assert "a key has" in last.error
+
+
 async def test_a_request_that_was_fetched_before_a_crash_is_not_fetched_again(stage: Stage) -> None:
     async with ingestor(stage):
         await ask(stage, wanted("r1", 10))

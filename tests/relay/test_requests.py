@@ -148,6 +148,20 @@ async def test_a_request_that_was_noted_but_never_appended_is_appended_when_aske
     assert [one.fields["request_id"] for one in await house.bus.read("request")] == ["seen", "lost"]
 
 
+async def test_a_request_that_stayed_queued_for_long_is_appended_once_more_when_asked_again(house: House) -> None:
+    await house.ingestor()
+    client = house.client()
+    await client.ask(asked())
+    (entry,) = await house.bus.read("request")
+    for since_ms in (NOW - 120_000, NOW):
+        record = requests.Record(requests.text(requests.decode(entry.fields)), "queued", since_ms=since_ms)
+        await house.store.put(requests.key("r1"), requests.write_record(record))
+        for _ in range(2):
+            assert (await client.ask(asked())).status == SubmitResponse.DUPLICATE
+            assert len(await house.bus.read("request")) == 2
+    assert {requests.decode(one.fields).request_id for one in await house.bus.read("request")} == {"r1"}
+
+
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [

@@ -3,8 +3,9 @@
 import asyncio
 import random
 import secrets
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -17,7 +18,7 @@ from artery.ingest.retry import persist
 from artery.live.base import LeaderLock, Term
 from artery.live.leader import lead
 from artery.telemetry import logger
-from artery.wire import requests
+from artery.wire import history, requests
 from artery.wire.artery_pb2 import DataRequest
 from artery.wire.requests import Record
 
@@ -30,6 +31,8 @@ IDLE_MS = 15_000
 LEASE_S = 30.0
 LEASE_PAUSE_S = (0.5, 1.5)
 CANCELLED_MAX = 1_000
+TRIES_MAX = 5
+"""So often a request is taken up that fails with what no waiting mends; then its outcome is an error."""
 _STREAM = "request"
 
 _log = logger("ingest")
@@ -47,6 +50,7 @@ class Requests:
         self._asks = asyncio.Semaphore(ASKS_AT_ONCE)
         self._busy: set[str] = set()
         self._cancelled: deque[str] = deque(maxlen=CANCELLED_MAX)
+        self._failures: Counter[str] = Counter()
 
     def cancel(self, request_id: str) -> None:
         """Leave this request off, or do not begin it."""
@@ -104,7 +108,7 @@ class Requests:
         try:
             request = requests.decode(entry.fields)
             if request.ticker.partition(":")[0] == self._parts.exchange:
-                await self._fetch(request)
+                await self._try(request, entry.id)
             await persist(lambda: self._parts.bus.ack(_STREAM, self._group, [entry.id]), "writing to the bus")
         except BadEvent as error:
             metrics.REQUESTS.labels("bad").inc()
@@ -115,6 +119,31 @@ class Requests:
         finally:
             self._busy.discard(entry.id)
             self._room.release()
+
+    async def _try(self, request: DataRequest, position: str) -> None:
+        try:
+            await self._fetch(request)
+        except ArteryError as error:
+            if not error.temporary:
+                self._failures[position] += 1
+            if self._failures[position] < TRIES_MAX:
+                raise
+            await self._give_up(request, str(error))
+        self._failures.pop(position, None)
+
+    async def _give_up(self, request: DataRequest, reason: str) -> None:
+        """Have the request end with an error, whatever else can be told of it."""
+        metrics.REQUESTS.labels("given_up").inc()
+        _log.error("a request is given up", request=request.request_id[:80], reason=reason)
+        note = Note(self._parts, request)
+        with suppress(ArteryError):
+            if await note.is_over():
+                return
+        last = history.closing(request, number=0, rows_total=0, error=reason)
+        page = history.encode(last, event_ts=self._parts.now_ms())
+        await persist(lambda: self._parts.bus.append("history", [page]), "writing history to the bus")
+        with suppress(ArteryError):
+            await note.storing(0, 1)
 
     async def _fetch(self, request: DataRequest) -> None:
         lease = requests.lease(request.request_id)

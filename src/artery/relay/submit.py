@@ -33,6 +33,9 @@ SAY_S = 1.0
 """How often it is looked whether other markets are wanted."""
 STUCK_MS = 5_000
 """A request that stayed new for so long was never appended: its relay died in between."""
+LOST_MS = 60_000
+"""One that stayed queued for so long may no longer be on the bus: it is appended once more, which harms nobody, as
+whoever fetches it holds its lease and sees whether it is done."""
 _STATES = {
     "new": StatusResponse.QUEUED,
     "queued": StatusResponse.QUEUED,
@@ -162,6 +165,9 @@ class Desk:
         elif old.state == "new" and self._now_ms() - old.since_ms > STUCK_MS:
             await self._append(old.request, exchange, old)
         elif old.state == "queued":
+            if self._now_ms() - old.since_ms > LOST_MS:
+                await self._bus.append("request", [requests.encode(old.request, event_ts=self._now_ms())])
+                await self._note(requests.key(request.request_id), requests.write_record(old), old)
             self._work.wake(exchange, old.request)
         response = _response(request, SubmitResponse.DUPLICATE)
         if old.state != "done" and request.client_id != old.request.client_id:
