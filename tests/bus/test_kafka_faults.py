@@ -85,6 +85,26 @@ async def test_a_topic_that_was_made_anew_is_reported_and_never_skipped(broker: 
     await other.close()
 
 
+async def test_followers_go_on_after_trouble_that_ends_what_listens_for_them(broker: KafkaServer) -> None:
+    bus = KafkaBus(broker.url, broker.new_base())
+    await bus.append("trade", numbered(0))
+    seen: list[int] = []
+
+    async def watch() -> None:
+        async for entries in bus.follow("trade"):
+            seen.extend(numbers(entries))
+
+    task = asyncio.create_task(watch())
+    for number in range(1, 4):
+        await until(lambda: seen == list(range(number)))  # noqa: B023
+        bus._tail._changes.put(("trade", -7))  # which the driver refuses
+        await bus.append("trade", numbered(number))
+    await until(lambda: seen == [0, 1, 2, 3])
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await bus.close()
+
+
 async def test_a_group_whose_state_another_program_overwrote_is_told_once_and_begins_again(broker: KafkaServer) -> None:
     base = broker.new_base()
     bus = KafkaBus(broker.url, base)

@@ -227,6 +227,27 @@ async def test_follow_replays_then_waits_for_more(bus: Bus) -> None:
     assert seen == list(range(10))
 
 
+async def test_what_was_appended_is_read_at_once_while_others_follow(bus_kit: BusKit) -> None:
+    bus, other = bus_kit.open(), bus_kit.open()
+    await bus.append("trade", numbered(0))
+    seen: list[int] = []
+
+    async def watch() -> None:
+        async for entries in bus.follow("trade"):
+            seen.extend(numbers(entries))
+
+    task = asyncio.create_task(watch())
+    await until(lambda: seen == [0])
+    before = await bus.head("trade")
+    for number in range(1, 100):
+        [position] = await (bus if number % 2 else other).append("trade", numbered(number))
+        assert numbers(await bus.read("trade", before)) == [number]
+        assert numbers(await bus.read("trade"))[-1] == number
+        before = position
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 async def test_follow_waits_for_a_stream_that_does_not_exist_yet(bus_kit: BusKit) -> None:
     bus, other = bus_kit.open(), bus_kit.open()
     task = asyncio.create_task(anext(aiter(bus.follow("candle"))))

@@ -119,13 +119,17 @@ class KafkaStreams:
         return START if topic is None else topic.after(await self._look(topic, lambda cursor: newest(cursor, topic)))
 
     async def read(self, stream: str, after: str = START, limit: int = 1_000) -> list[Entry]:
+        return await self._read(stream, after, limit, whole=True)
+
+    async def _read(self, stream: str, after: str, limit: int, *, whole: bool) -> list[Entry]:
+        """What follows a position; unless it has to be the `whole`, what was heard of the stream's end will do."""
         place = place_in(after)
         topic = await self._topic(stream)
         if topic is None:
             return nothing(self._topics.name(stream), after)
         limit = max(0, min(limit, READ_MAX))
         rows = self._tail.after(topic.name, place[1], limit) if place[0] == topic.log else None
-        if rows is None:
+        if rows is None or (whole and len(rows) < limit):
             rows = await self._look(topic, lambda cursor: read(cursor, topic, after, limit))
         return entries_of(topic, rows)
 
@@ -148,7 +152,7 @@ class KafkaStreams:
         failures = -1
         while True:
             try:
-                entries = await self.read(stream, after, limit)
+                entries = await self._read(stream, after, limit, whole=False)
                 failures = 0
                 if not entries:
                     await self._news(stream, after, WAIT_S)

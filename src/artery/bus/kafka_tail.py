@@ -12,10 +12,13 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from artery.bus.kafka_cursor import Row, row_of
 from artery.bus.kafka_server import Server
+from artery.telemetry import logger
 
 KEEP_ROWS = 5_000
 KEEP_BYTES = 8 * 1024 * 1024
 _POLL_S = 0.05
+_AGAIN_S = 0.2
+"""Before the thread begins again after trouble that nobody foresaw."""
 _PAGE = 1_000
 _SETTINGS = {
     "group.id": "artery-tail",
@@ -30,6 +33,8 @@ _SETTINGS = {
     "queued.max.messages.kbytes": 16_384,
     "fetch.message.max.bytes": 4_194_304,
 }
+
+_log = logger("bus")
 
 
 class _Newest:
@@ -69,14 +74,14 @@ class Tail:
             if topic in self._newest:
                 return
             self._newest[topic] = _Newest(end)
+            self._changes.put((topic, end))
         self._loop = asyncio.get_running_loop()
-        self._changes.put((topic, end))
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="artery-kafka-tail", daemon=True)
             self._thread.start()
 
     def after(self, topic: str, offset: int, limit: int) -> list[Row] | None:
-        """The records from an offset on, if it is known that these are all; None if not."""
+        """The records from an offset on that were heard of; None if some before these may be missing."""
         with self._lock:
             newest = self._newest.get(topic)
             if newest is None or offset < newest.start:
@@ -125,13 +130,38 @@ class Tail:
                 event.set()
 
     def _work(self) -> None:
+        while True:
+            try:
+                self._listen()
+                return
+            except Exception as error:  # no more is heard of any topic: whoever follows looks for the reason
+                _log.warning("the ends of streams are watched anew", error=f"{type(error).__name__}: {error}")
+            if self._give_up():
+                return
+            time.sleep(_AGAIN_S)
+
+    def _listen(self) -> None:
+        """Hear what comes, until closed."""
         consumer = Consumer(self._server.config(**_SETTINGS))
-        while self._change(consumer):
-            message = consumer.poll(_POLL_S)
-            if message is not None:
-                self._hear([message, *consumer.consume(_PAGE, 0)])
-        with contextlib.suppress(Exception):
-            consumer.close()
+        try:
+            while self._change(consumer):
+                message = consumer.poll(_POLL_S)
+                if message is not None:
+                    self._hear([message, *consumer.consume(_PAGE, 0)])
+        finally:
+            with contextlib.suppress(Exception):
+                consumer.close()
+
+    def _give_up(self) -> bool:
+        """Watch nothing any more, and have everybody look; whether the tail was closed meanwhile."""
+        closed = False
+        with self._lock:
+            topics = list(self._newest)
+            self._newest.clear()
+            while not self._changes.empty():
+                closed = self._changes.get() is None or closed
+        self._tell(topics)
+        return closed
 
     def _change(self, consumer: Any) -> bool:
         """Do what was asked for; False at the end."""
@@ -161,6 +191,9 @@ class Tail:
                     del self._newest[topic]  # whoever follows looks for the reason
                     self._changes.put((topic, None))
                     news.add(topic)
-        if news and self._loop is not None:
+        self._tell(list(news))
+
+    def _tell(self, topics: list[str]) -> None:
+        if topics and self._loop is not None:
             with contextlib.suppress(RuntimeError):  # that loop has ended
-                self._loop.call_soon_threadsafe(self._wake, list(news))
+                self._loop.call_soon_threadsafe(self._wake, topics)
