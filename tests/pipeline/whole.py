@@ -1,9 +1,12 @@
 """Both queries on a real bus and the real lake without their triggers, and what candles they must give."""
 
+import asyncio
 import random
 from collections.abc import Sequence
 from decimal import Decimal
+from functools import partial
 
+from artery.bus.base import START
 from artery.bus.reader import open_reader
 from artery.lake.reads import Lake
 from artery.model import codec, fold
@@ -17,6 +20,7 @@ from artery.pipeline.decode import Raw
 from artery.pipeline.fast import FastQuery
 from artery.pipeline.folding import trade_bars
 from artery.pipeline.offsets import FAST, span
+from artery.pipeline.rebuilt import Rebuilt, rebuild
 from artery.pipeline.source import READER
 from artery.pipeline.storage import StoreQuery
 from artery.store.base import Store
@@ -81,14 +85,15 @@ class Whole:
     def __init__(self, spark: House, log: Log, number: int, *, files: bool = False) -> None:
         self.spark, self.log, self.number, self.files = spark, log, number, files
         self.store = log.do(self._opened)
-        self.epoch = 0
+        self.epoch, self.now_ms = 0, BASE
         self.begin()
 
     def begin(self) -> None:
         """One more life, from what was saved and committed."""
         self.epoch += 1
         book, reader = CandleBook(self.epoch, slow_ms=0), open_reader(self.log.url)
-        self.at, head = self.log.do(lambda: saved.restore(book, self.store, self.log.bus, reader, self.number))
+        parts_of = (book, self.store, self.log.bus, reader, self.number)
+        self.at, head = self.log.do(lambda: saved.restore(*parts_of, anew=self._anew))
         parts = (book, self.epoch, self.log.bus, self.store, self.log.calls, head, self.number)
         self.fast = FastQuery(*parts, start=dict(self.at), again=self._again)
         positions = ZERO | Lake(self.spark.settings.folder, self.number).positions()
@@ -136,6 +141,11 @@ class Whole:
         }
         assert len(rows) == len(found)
         return rows
+
+    async def _anew(self) -> Rebuilt | None:
+        position = Lake(self.spark.settings.folder, self.number).positions()["trade"]
+        made = partial(rebuild, self.spark.session, DERIVED, position, self.now_ms)
+        return await asyncio.to_thread(made) if position != START else None
 
     def _again(self, after: str, end: str) -> list[Raw]:
         return list(span(READER(self.log.url, "md_stream"), "trade", after, end))

@@ -4,7 +4,7 @@ import asyncio
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -28,17 +28,24 @@ from artery.pipeline.keeper import Keeper
 from artery.pipeline.offsets import STORE, Offsets, span
 from artery.pipeline.outcomes import Outcomes
 from artery.pipeline.queries import start_query, warm_up
+from artery.pipeline.rebuilt import Rebuilt, rebuild
 from artery.pipeline.session import Spark
 from artery.pipeline.source import Options
 from artery.pipeline.storage import GROUPS, StoreQuery, reason
 from artery.pipeline.symbols import Tidings
 from artery.settings import Settings
 from artery.store.base import Store
+from artery.telemetry import logger
 
 FIRST_BATCH_S = 120.0
 STUCK_S = 90.0
 PREPARE_S = 60.0
 QUIET_S = 10.0
+STARTS_MAX = 3
+"""How often a query is started whose helper, a Python process, was not there within the 10 s that Spark gives it: on a
+machine that has much else to do it may take longer."""
+_LATE_HELPER = "failed to connect back"
+_log = logger("pipeline")
 T = TypeVar("T")
 
 
@@ -55,10 +62,12 @@ class Running:
         self._reader = open_reader(settings.bus_url(), settings.bus.base)
         self._periods = parse_periods(settings.pipeline.periods)
         slow_ms = int(settings.pipeline.slow_candle_s * 1_000)
-        self._book = CandleBook(epoch, periods=self._periods, slow_ms=slow_ms)
+        behind = max(1, settings.pipeline.batch_max // 2)
+        self._book = CandleBook(epoch, periods=self._periods, slow_ms=slow_ms, behind=behind)
         self._fast: FastQuery | None = None
         self._storage: StoreQuery | None = None
         self._queries: dict[str, Any] = {}
+        self._starts: dict[str, tuple[int, Callable[[], Any]]] = {}
         self._thread = ThreadPoolExecutor(1, "spark")
         self._began = time.monotonic()
         self._storing: asyncio.Task[None] | None = None
@@ -68,8 +77,9 @@ class Running:
 
     async def start(self) -> None:
         """From what was saved to candles; the lake follows once the first are out, because people wait for those."""
+        connected = asyncio.ensure_future(self._in_thread(self._spark.session))
         session, (start, head), _ = await asyncio.gather(
-            self._in_thread(self._spark.session), self._prepare_candles(), self._prepare_groups()
+            connected, self._prepare_candles(connected), self._prepare_groups()
         )
         parts = (self._book, self._epoch, self._bus, self._store, self._calls)
         self._fast = FastQuery(*parts, head, self._log, start=start, periods=self._periods, again=self._again)
@@ -110,14 +120,23 @@ class Running:
         """Every call to Spark in the same thread, because Java keeps one for each that calls."""
         return await asyncio.get_running_loop().run_in_executor(self._thread, partial(call, *values))
 
-    async def _prepare_candles(self) -> tuple[Offsets, str]:
+    async def _prepare_candles(self, connected: Awaitable[Any]) -> tuple[Offsets, str]:
         await self._bus.append("candle", [], writer=WRITER, epoch=self._epoch)  # fence, then read
         self._log = await log_id(self._bus) or await name_log(self._bus, time.time_ns() // 1_000_000)
         reader = open_reader(self._settings.bus_url(), self._settings.bus.base)
         try:
-            return await saved.restore(self._book, self._store, self._bus, reader, self._log)
+            anew = partial(self._anew, connected)
+            return await saved.restore(self._book, self._store, self._bus, reader, self._log, anew=anew)
         finally:
             reader.close()
+
+    async def _anew(self, connected: Awaitable[Any]) -> Rebuilt | None:
+        """The book as the lake has it, which nobody writes before the store query starts."""
+        named = await asyncio.to_thread(_prepare_lake, self._settings, self._log)
+        if named["trade"] == START:
+            return None
+        session, now_ms = await connected, int(time.time() * 1_000)
+        return await self._in_thread(rebuild, session, self._periods, named["trade"], now_ms)
 
     async def _prepare_groups(self) -> None:
         for stream in STORE:
@@ -179,15 +198,28 @@ class Running:
             periods=tuple(period.seconds for period in self._periods),
             homes=appends.homes(spark) if name == "store" else {},
         )
+        self._begin(name, partial(start_query, spark, name, source, options, on_batch, self._settings))
+
+    def _begin(self, name: str, start: Callable[[], Any]) -> None:
+        starts = self._starts.get(name, (0, start))[0] + 1
+        self._starts[name] = starts, start
         try:
-            self._queries[name] = start_query(spark, name, source, options, on_batch, self._settings)
+            self._queries[name] = start()
         except (Py4JError, PySparkException) as error:  # in words now, because Java has the rest and is about to end
-            raise CannotStart(f"the {name} query could not start: {reason(error)}") from None
+            if starts >= STARTS_MAX or _LATE_HELPER not in str(error):
+                raise CannotStart(f"the {name} query could not start: {reason(error)}") from None
+            self._begin(name, start)
 
     def _check(self) -> None:
-        for name, query in self._queries.items():
-            if not self._spark.alive() or not query.isActive:
-                raise Unavailable(f"the {name} query has stopped: {self._why(query)}")
+        done = dict(zip(("fast", "store"), self.batches(), strict=True))
+        for name, query in list(self._queries.items()):
+            if self._spark.alive() and query.isActive:
+                continue
+            why, (starts, start) = self._why(query), self._starts[name]
+            if done[name] >= 0 or starts >= STARTS_MAX or _LATE_HELPER not in why:
+                raise Unavailable(f"the {name} query has stopped: {why}")
+            _log.warning(f"the {name} query is started once more: its helper took too long", starts=starts)
+            self._begin(name, start)
         if self._fast and self._queries:
             since = self._fast.progress.finished or self._began + FIRST_BATCH_S - STUCK_S
             if time.monotonic() - since > STUCK_S and self._lag():

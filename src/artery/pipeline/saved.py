@@ -1,6 +1,7 @@
 """What the candle query must not forget: its book, and the positions that the book has reached, kept as one value."""
 
 import zlib
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -11,6 +12,7 @@ from artery.model import codec
 from artery.model.events import Candle
 from artery.pipeline.candles import CandleBook, State
 from artery.pipeline.offsets import FAST, Offsets, first_readable
+from artery.pipeline.rebuilt import Rebuilt
 from artery.store.base import Store
 from artery.telemetry import logger
 
@@ -41,14 +43,28 @@ def decode(value: bytes) -> Saved:
         raise CannotStart(f"{KEY}… in the store is damaged ({error}); use another data folder") from error
 
 
-async def restore(book: CandleBook, store: Store, bus: Bus, reader: BusReader, log: int = 0) -> tuple[Offsets, str]:
+Anew = Callable[[], Awaitable[Rebuilt | None]]
+"""Makes a book of what the lake has; None if the lake has nothing of this log."""
+
+
+async def restore(
+    book: CandleBook, store: Store, bus: Bus, reader: BusReader, log: int = 0, *, anew: Anew | None = None
+) -> tuple[Offsets, str]:
     """Make the book what it was when it was last saved on the log of this id; return from where the query has to read
-    on, and the newest candle on the bus. Older writers must have been fenced before."""
+    on, and the newest candle on the bus. Older writers must have been fenced before.
+
+    Where nothing was saved, and the log does not reach back to its beginning, the book is made `anew`.
+    """
     value = await store.get(f"{KEY}{log}")
     head = await bus.head("candle")
     if value is None:
         book.restore(book.state(), await _newest(bus))
         wanted = dict.fromkeys(FAST, START)
+        trimmed = first_readable(reader, "trade", START) != START
+        if trimmed and anew is not None and (made := await anew()) is not None:
+            _log.warning("nothing was saved of the candles, they are folded anew from the lake", trades=made.position)
+            book.restore(made.state, [*made.candles, *await _newest(bus)])
+            wanted["trade"] = made.position
     else:
         saved = decode(value)
         book.restore(saved.state, await _after(bus, saved.candle))
