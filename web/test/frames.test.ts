@@ -50,11 +50,24 @@ describe("frames", () => {
     });
   });
 
-  test("few channels are asked for one by one, many together", () => {
-    const many = Array.from({ length: 40 }, (_, index) => ({ channel: `c${index}` }));
+  test("few channels are asked for one by one, many in groups", () => {
+    const many = Array.from({ length: 120 }, (_, index) => ({ channel: `c${index}` }));
     expect(subscribeGroups(many.slice(0, 3)).map((group) => group.length)).toEqual([1, 1, 1]);
-    expect(subscribeGroups(many).map((group) => group.length)).toEqual([40]);
+    expect(subscribeGroups(many.slice(0, 40)).map((group) => group.length)).toEqual([40]);
+    expect(subscribeGroups(many).map((group) => group.length)).toEqual([50, 50, 20]);
+    expect(subscribeGroups(many).flat()).toEqual(many);
     expect(subscribeGroups([])).toEqual([]);
+  });
+
+  test("a thousand channels with all that they may carry come back in frames that the server takes", () => {
+    const names = Array.from({ length: 64 }, (_, index) => `CANDLE:${index + 1}m`);
+    const positions = Object.fromEntries(names.map((name) => [name, "1730000000000.123456789.1730000000000"]));
+    const channels = Array.from({ length: 1000 }, (_, index) => channelOf("sim", `C${index}`));
+    const three = Object.fromEntries(Object.entries(positions).slice(0, 3));
+    const usual = subscribeGroups(channels.map((channel) => ({ channel, since: { positions: three } })));
+    expect(usual.length).toBeLessThanOrEqual(30); // a burst of 60 frames is allowed
+    const most = subscribeGroups(channels.map((channel) => ({ channel, types: names, since: { positions } })));
+    for (const group of [...usual, ...most]) expect(subscribeFrame("1", group).length).toBeLessThan(64 * 1024);
   });
 
   test("a market key may hold a colon", () => {

@@ -162,6 +162,22 @@ describe("what is missing", () => {
     client.close();
   });
 
+  test("a request to go on that is refused mutes nothing: the client comes back and loses nothing", async () => {
+    const { client, events } = connected({}, { channel: BTC, types: ["TRADE"], since: { ms: 0 } });
+    const codes: string[] = [];
+    client.onError((error) => codes.push(error.code));
+    const more = { type: "gap", channel: BTC, series: "TRADE", from: "1.1.1", to: "1.8.8", resume: "1.1.1" };
+    line().bring(trade(1), more, trade(9));
+    line().bring({ type: "error", id: line().asked.id, code: "rate_limited", message: "later" });
+    expect([codes, client.state.kind]).toEqual([["rate_limited"], "waiting"]);
+    await vi.advanceTimersByTimeAsync(4_000);
+    line().accept();
+    expect(line().asked.channels).toMatchObject([{ since: { positions: { TRADE: "1.1.1" } } }]);
+    line().bring(trade(2));
+    expect(events).toEqual(["1", "2"]);
+    client.close();
+  });
+
   test("a long past of candles goes on from the time that the server says, though they have no position", async () => {
     const { client, gaps } = connected({}, { channel: BTC, since: { ms: 5 } });
     const candle = { type: "event", channel: BTC, series: "CANDLE:1m", position: "", data: { startTs: "60000" } };

@@ -2,6 +2,9 @@
 
 export const PROTOCOL = "artery.v1";
 const FEW = 16;
+const GROUP = 50;
+/** Half of what the server takes in one frame. */
+const GROUP_CHARS = 32 * 1024;
 
 export type Fields = Readonly<Record<string, string>>;
 
@@ -119,11 +122,24 @@ export function subscribeFrame(id: string, wanted: readonly Subscription[]): str
 
 /**
  * How to ask for many channels at once. A request is granted whole or not at all, so a few go one by one: a channel
- * that is not known yet does not take the others with it. Many go together: frames are limited by the second.
+ * that is not known yet does not take the others with it. Many go in groups: frames are limited by the second, and in size.
  */
 export function subscribeGroups(wanted: readonly Subscription[]): (readonly Subscription[])[] {
-  if (wanted.length > FEW) return [wanted];
-  return wanted.map((subscription) => [subscription]);
+  if (wanted.length <= FEW) return wanted.map((subscription) => [subscription]);
+  const groups: Subscription[][] = [];
+  let chars = Infinity;
+  for (const subscription of wanted) {
+    const more = JSON.stringify(wantedChannel(subscription)).length + 1;
+    const last = groups.at(-1);
+    if (last === undefined || last.length >= GROUP || chars + more > GROUP_CHARS) {
+      groups.push([subscription]);
+      chars = more;
+    } else {
+      last.push(subscription);
+      chars += more;
+    }
+  }
+  return groups;
 }
 
 export function unsubscribeFrame(id: string, channels: readonly string[]): string {

@@ -188,7 +188,7 @@ export class ArteryClient {
     if (frame.type === "event") tell(this.#onEvent, frame);
     else if (frame.type === "gap") tell(this.#onGap, frame);
     else if (frame.type === "replay_complete") tell(this.#onComplete, frame);
-    else if (frame.type === "error") tell(this.#onError, frame);
+    else if (frame.type === "error") this.#refused(frame);
     else if (frame.type === "pong" && frame.ts > 0) this.#setClock(frame.ts);
   }
 
@@ -200,6 +200,12 @@ export class ArteryClient {
     this.#goingOn.set(frame.channel, id);
     this.#send(subscribeFrame(id, [this.#places.resumed(wish)]));
     return true;
+  }
+
+  /** If it was a request to go on, its channel has been passed over since: only coming back anew loses nothing of it. */
+  #refused(error: ErrorFrame): void {
+    tell(this.#onError, error);
+    if (error.id && [...this.#goingOn.values()].includes(error.id)) this.#lost(1006);
   }
 
   /** What an older request still brings of a channel, once another was made that goes on behind what it brought. */
