@@ -110,6 +110,45 @@ async def test_a_failing_entry_is_given_up_after_five_tries_and_others_are_not_d
     assert letter.fields["error"] == "ValueError: no such luck"
 
 
+async def test_each_failing_entry_has_all_its_tries_whatever_others_need(bus: SqliteBus) -> None:
+    handler = Handler(lambda name, _tries: ValueError("no") if name.startswith("bad") else None)
+    await appended(bus, "bad0", "a")
+    async with consuming(bus, handler, pace=Pace(page=4, wait_ms=10, retry_s=0.05, retry_max_s=0.4, idle_ms=3_600_000)):
+        for number in range(1, 8):
+            await asyncio.sleep(0.03)  # so that they are due at different times
+            await appended(bus, f"bad{number}", number)
+        await until(lambda: is_done(bus))
+    assert {name: handler.seen.count(name) for name in set(handler.seen) if name.startswith("bad")} == {
+        f"bad{number}": 5 for number in range(8)
+    }
+    assert {letter.fields["tries"] for letter in await bus.read(DEAD)} == {"5"}
+
+
+async def test_deaths_of_its_consumers_cost_an_entry_none_of_its_tries(bus: SqliteBus) -> None:
+    await bus.ensure_group("trade", G)
+    await appended(bus, "slow")
+    await bus.read_new("trade", G, "me")
+    for _ in range(6):
+        await bus.read_pending("trade", G, "me")
+    handler = Handler(lambda _name, _tries: RuntimeError("not yet") if len(handler.seen) < 5 else None)
+    async with consuming(bus, handler):
+        await until(lambda: is_done(bus))
+    assert handler.seen == ["slow"] * 5
+    assert await bus.read(DEAD) == []
+
+
+async def test_more_failing_entries_than_it_can_keep_are_given_up_too(
+    bus: SqliteBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("artery.bus.consume.REFUSED_MAX", 2)
+    handler = Handler(lambda name, _tries: ValueError("no") if name.startswith("bad") else None)
+    await appended(bus, "bad0", "bad1", "bad2", "bad3", "a")
+    async with consuming(bus, handler, pace=Pace(page=4, wait_ms=10, retry_s=0.01, retry_max_s=0.05, idle_ms=60)):
+        await until(lambda: is_done(bus))
+    assert len(await bus.read(DEAD)) == 4
+    assert handler.seen.count("a") == 1
+
+
 async def test_an_entry_that_fails_at_first_is_done_once_it_succeeds(bus: SqliteBus) -> None:
     handler = Handler(lambda name, tries: RuntimeError("not yet") if name == "slow" and tries < 4 else None)
     await appended(bus, "slow", "a")
