@@ -10,7 +10,7 @@ import pytest
 from tests.faults.logs import BACKENDS, Log, Servers
 from tests.faults.processes import Stage
 from tests.faults.processes import stage as staged
-from tests.faults.trial import LONG, ROWS, Trial, seeds, table
+from tests.faults.trial import LONG, ROWS, SAID, Trial, seeds, table
 
 collect_ignore = [] if LONG else ["test_pipeline_disk.py", "test_relay_outcomes.py"]
 
@@ -25,9 +25,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if LONG and ROWS:
+    if LONG and (ROWS or SAID):
         terminalreporter.section("faults")
         terminalreporter.write_line(table(ROWS))
+        for line in SAID:
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture

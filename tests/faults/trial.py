@@ -39,6 +39,8 @@ class Row(msgspec.Struct):
 
 
 ROWS: list[Row] = []
+SAID: list[str] = []
+"""What was measured on the way, for under the table."""
 
 
 class Trial:
@@ -60,6 +62,11 @@ class Trial:
     @staticmethod
     def pick(short: T, long: T) -> T:
         return long if LONG else short
+
+    def say(self, measured: str) -> None:
+        """Put a line under the table."""
+        SAID.append(f"{self._scenario}: {measured}")
+        print(SAID[-1], file=sys.stderr)
 
     def judge(self, verdict: Verdict) -> Verdict:
         """Put the run into the table; nothing may be lost, doubled, made up or left out without a word."""
