@@ -31,14 +31,16 @@ from artery.pipeline.queries import start_query, warm_up
 from artery.pipeline.rebuilt import Rebuilt, rebuild
 from artery.pipeline.session import Spark
 from artery.pipeline.source import Options
-from artery.pipeline.storage import GROUPS, StoreQuery, reason
+from artery.pipeline.storage import GROUPS, TRY_FOR_S, StoreQuery, reason
 from artery.pipeline.symbols import Tidings
 from artery.settings import Settings
 from artery.store.base import Store
 from artery.telemetry import logger
 
 FIRST_BATCH_S = 120.0
-STUCK_S = 90.0
+STUCK_S, STORE_STUCK_S = 90.0, TRY_FOR_S + 300.0
+"""After which time without a batch a query hangs, if there is something for it to do. A batch of the lake may be tried
+again for ten minutes before its query gives up by itself."""
 PREPARE_S = 60.0
 QUIET_S = 10.0
 STARTS_MAX = 3
@@ -52,7 +54,15 @@ T = TypeVar("T")
 class Running:
     """Both queries. `check` raises as soon as one of them has died or hangs."""
 
-    def __init__(self, settings: Settings, spark: Spark, bus: Bus, store: Store, epoch: int) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        spark: Spark,
+        bus: Bus,
+        store: Store,
+        epoch: int,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._settings = settings
         self._spark = spark
         self._bus = bus
@@ -69,7 +79,8 @@ class Running:
         self._queries: dict[str, Any] = {}
         self._starts: dict[str, tuple[int, Callable[[], Any]]] = {}
         self._thread = ThreadPoolExecutor(1, "spark")
-        self._began = time.monotonic()
+        self._monotonic = monotonic
+        self._began = monotonic()
         self._storing: asyncio.Task[None] | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._log = 0
@@ -86,7 +97,7 @@ class Running:
         warm = asyncio.create_task(asyncio.to_thread(warm_up, session))
         await self._in_thread(self._start_query, session, "fast", "artery_bars", start, self._fast.on_batch)
         await warm
-        self._began = time.monotonic()
+        self._began = self._monotonic()
         self._storing = asyncio.create_task(self._store_too(session))
 
     async def check(self) -> None:
@@ -222,13 +233,25 @@ class Running:
             self._begin(name, start)
         if self._fast and self._queries:
             since = self._fast.progress.finished or self._began + FIRST_BATCH_S - STUCK_S
-            if time.monotonic() - since > STUCK_S and self._lag():
+            if self._monotonic() - since > STUCK_S and self._lag():
                 raise Unavailable(f"no candles were made for {STUCK_S:.0f} s although there are trades")
+            stored = self._storage.progress.finished if self._storage else 0.0
+            if self._monotonic() - (stored or self._began) > STORE_STUCK_S and self._is_unstored():
+                raise Unavailable(f"nothing was stored for {STORE_STUCK_S:.0f} s although there is something to store")
+
+    def _is_unstored(self) -> bool:
+        """Whether a stream holds what the lake does not; while the bus is away nothing can be said."""
+        if self._storage is None:
+            return True
+        reached = self._storage.progress.positions
+        with suppress(Unavailable):
+            return any(place(self._reader.head(stream)) > place(reached[stream]) for stream in STORE)
+        return False
 
     def _status(self) -> dict[str, Any]:
         fast, lag = self._fast, self._lag()
         assert fast is not None
-        live = fast.progress.batch >= 0 or (not lag and time.monotonic() - self._began > QUIET_S)
+        live = fast.progress.batch >= 0 or (not lag and self._monotonic() - self._began > QUIET_S)
         return {
             "state": "running" if live else "starting",
             "batch": fast.progress.batch,
