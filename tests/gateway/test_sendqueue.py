@@ -117,6 +117,15 @@ def test_what_waits_of_a_channel_that_was_left_is_dropped() -> None:
     assert [item["channel"] for item in read(queue.take(EVERYTHING))] == ["artery:stream:sim:ETH"]
 
 
+def test_series_that_are_asked_for_anew_make_way_and_others_stay() -> None:
+    queue = SendQueue(SMALL)
+    for frame in [*trades(1, 2), *books(1)]:
+        queue.push(frame)
+    queue.forget(BTC, {"TRADE": "1.1.1"})
+    assert [item["series"] for item in read(queue.take(EVERYTHING))] == ["BOOK_TOPN"]
+    assert (len(queue), queue.size_bytes) == (0, 0)
+
+
 def test_it_is_taken_in_pieces() -> None:
     queue = SendQueue(SMALL)
     for frame in trades(1, 2, 3):

@@ -260,3 +260,24 @@ async def test_few_replays_of_one_client_run_at_once_and_all_have_their_turn(tmp
                     ended.add(item["channel"])
                 assert len(begun) - len(ended) <= 2
             assert sorted(begun) == names
+
+
+@pytest.mark.parametrize("since", [{"positions": {"TRADE": str(trade(10).position)}}, {"ms": trade(11).ts}])
+async def test_nothing_older_follows_the_answer_to_a_slow_client_that_asks_anew(
+    running: Running, since: dict[str, Any]
+) -> None:
+    client = await lazy(running, TRADES)
+    server, sent, hub = connection_of(running), 0, running.gateway.hub
+    while not server._queue:
+        made = [wide(n) for n in range(sent + 1, sent + 11)]
+        await running.append("trade", *made)
+        await running.publish(*made)
+        await until(lambda last=made[-1].position: hub.place(BTC, "TRADE") == last)  # type: ignore[misc]
+        sent += 10
+    await client.send(json.dumps({"type": "subscribe", "id": "again", "channels": [TRADES | {"since": since}]}))
+    await until(lambda: server._replays)
+    client.transport.resume_reading()
+    await hear(client, lambda item: item.get("id") == "again")
+    seqs = [int((await hear(client))["data"]["seq"]) for _ in range(sent - 10)]
+    assert seqs == list(range(11, sent + 1))
+    await client.close()

@@ -298,6 +298,8 @@ class StreamProtocol(asyncio.Protocol):
         if watch.old is not None:
             self._stop(watch.channel, watch.old)
         if watch.since is not None:
+            if watch.old is not None and self._queue:  # the answer has passed them, and the past has them once more
+                self._queue.forget(watch.channel, watch.since.positions)
             replay = self._sessions.replay(self, watch)
             self._replays[watch.channel] = replay
             return

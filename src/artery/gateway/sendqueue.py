@@ -1,6 +1,7 @@
 """What waits for a client that reads slowly: two lanes, each bounded; newest wins for snapshots. Pure."""
 
 from collections import deque
+from collections.abc import Container
 
 from artery.gateway.frames import Frame, missed
 from artery.gateway.limits import Limits
@@ -72,10 +73,11 @@ class SendQueue:
         self._append(held, frame)
         return True
 
-    def forget(self, channel: str) -> None:
-        """Drop what waits of a channel that the client has left."""
+    def forget(self, channel: str, series: Container[str] | None = None) -> None:
+        """Drop what waits of a channel that the client has left, or of these series of it that it asks for anew."""
         for held in self._held:
-            if held.frame is not None and held.frame.channel == channel:
+            frame = held.frame
+            if frame is not None and frame.channel == channel and (series is None or frame.series in series):
                 self._bury(held)
         self._sweep()
 
