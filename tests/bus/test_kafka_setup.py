@@ -116,6 +116,18 @@ async def test_the_check_says_what_is_dangerous(broker: KafkaServer) -> None:
         look_at_kafka(f"kafka://127.0.0.1:{free_port()}", base)
 
 
+async def test_notes_that_would_be_forgotten_are_said(broker: KafkaServer) -> None:
+    base = broker.new_base()
+    admin = admin_of(broker)
+    topic = NewTopic(f"{base}-notes", 2, 1, config={"cleanup.policy": "delete"})
+    admin.create_topics([topic])[topic.topic].result(30)
+    where = f"Kafka at 127.0.0.1:{broker.port}: {base}-notes has"
+    policy, partitions = look_at_kafka(broker.url, base)
+    assert policy.startswith(f"{where} cleanup.policy=delete, so epochs and the numbers of logs are forgotten")
+    assert policy.endswith("set cleanup.policy=compact")
+    assert partitions == f"{where} 2 partitions, but only the first is read: make it anew with one"
+
+
 def test_too_few_copies_are_said_where_there_are_brokers_for_more() -> None:
     assert findings("t", {}, 1, 1, 1) == []
     assert "1 of 3 brokers" in findings("t", {}, 1, 1, 3)[0]

@@ -80,6 +80,13 @@ def test_a_redis_that_does_not_answer_is_said_before_anything_starts(tmp_path: P
     assert not (tmp_path / "data").exists()
 
 
+def test_a_kafka_that_does_not_answer_is_said_before_anything_starts(tmp_path: Path) -> None:
+    sentence = refused(tmp_path / "data", ART_BUS_URL="kafka://127.0.0.1:1")
+    assert sentence.startswith("Kafka at 127.0.0.1:1 cannot be reached")
+    assert sentence.endswith("set ART_BUS_URL")
+    assert not (tmp_path / "data").exists()
+
+
 def test_the_data_folder_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     assert "cannot be written" in refused(tmp_path / "file")

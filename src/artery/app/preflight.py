@@ -23,6 +23,8 @@ def check(settings: Settings, environ: Mapping[str, str]) -> None:
         raise CannotStart("Spark's jars are missing; run scripts/setup")
     for setting, url in redis_urls(settings).items():
         _check_redis(setting, url)
+    if settings.bus.url.startswith("kafka://"):
+        _check_kafka(settings)
     _check_port("the gateway", settings.gateway.host, settings.gateway.port, "ART_GATEWAY_PORT")
     if settings.simulated:
         _check_port("the simulated venue", "127.0.0.1", settings.sim.port, "ART_SIM_PORT")
@@ -74,6 +76,16 @@ def _check_redis(setting: str, url: str) -> None:
 
     try:
         asyncio.run(look_at_redis(url, setting))
+    except ArteryError as error:
+        raise CannotStart(str(error)) from error
+
+
+def _check_kafka(settings: Settings) -> None:
+    """The same of the brokers."""
+    try:
+        from artery.bus.kafka_check import look_at_kafka
+
+        look_at_kafka(settings.bus.url, settings.bus.base)
     except ArteryError as error:
         raise CannotStart(str(error)) from error
 

@@ -6,7 +6,7 @@ from typing import Any
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from artery.bus.kafka_server import CALL_S, server_of
-from artery.bus.kafka_topics import SETTINGS, Topics
+from artery.bus.kafka_topics import NOTES_SETTINGS, SETTINGS, Topics
 
 _WHY = {
     "cleanup.policy": "entries are removed by their key, not by the trimmer",
@@ -16,15 +16,18 @@ _WHY = {
     "message.timestamp.type": "entries that are copied lose their times",
     "unclean.leader.election.enable": "a broker that has missed entries may take over",
 }
+_WHY_NOTES = _WHY | {"cleanup.policy": "epochs and the numbers of logs are forgotten in time"}
 
 
-def findings(topic: str, config: Mapping[str, str], partitions: int, copies: int, brokers: int) -> list[str]:
-    """Sentences that say what to change, by what the brokers say of a topic."""
-    found = []
-    for name, wanted in SETTINGS.items():
+def findings(
+    topic: str, config: Mapping[str, str], partitions: int, copies: int, brokers: int, *, notes: bool = False
+) -> list[str]:
+    """Sentences that say what to change, by what the brokers say of a stream's topic, or of that of the notes."""
+    found, why = [], _WHY_NOTES if notes else _WHY
+    for name, wanted in (NOTES_SETTINGS if notes else SETTINGS).items():
         value = config.get(name, wanted)
         if value != wanted and not (name == "max.message.bytes" and int(value) > int(wanted)):
-            found.append(f"{topic} has {name}={value}, so {_WHY[name]}: set {name}={wanted}")
+            found.append(f"{topic} has {name}={value}, so {why[name]}: set {name}={wanted}")
     if partitions != 1:
         found.append(f"{topic} has {partitions} partitions, but only the first is read: make it anew with one")
     if copies < min(brokers, 3):
@@ -51,9 +54,10 @@ def look_at_kafka(url: str, base: str, setting: str = "ART_BUS_URL") -> list[str
 
 def _look(topics: Topics) -> list[str]:
     known = topics.admin.list_topics(timeout=CALL_S)
-    names = [topics.name(stream) for stream in topics.streams()]
+    notes = topics.notes.topic
+    names = [name for name in (*map(topics.name, topics.streams()), notes) if name in known.topics]
     said = _configs(topics.admin, names)
-    return [one for name in names for one in _of_topic(known, name, said[name])]
+    return [one for name in names for one in _of_topic(known, name, said[name], notes=name == notes)]
 
 
 def _configs(admin: Any, names: list[str]) -> dict[str, dict[str, str]]:
@@ -65,7 +69,7 @@ def _configs(admin: Any, names: list[str]) -> dict[str, dict[str, str]]:
     }
 
 
-def _of_topic(known: Any, name: str, config: dict[str, str]) -> list[str]:
+def _of_topic(known: Any, name: str, config: dict[str, str], *, notes: bool) -> list[str]:
     partitions = known.topics[name].partitions
     copies = min((len(part.replicas) for part in partitions.values()), default=0)
-    return findings(name, config, len(partitions), copies, len(known.brokers))
+    return findings(name, config, len(partitions), copies, len(known.brokers), notes=notes)

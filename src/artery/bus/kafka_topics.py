@@ -29,6 +29,8 @@ SETTINGS = {
     "unclean.leader.election.enable": "false",
 }
 """What a stream's topic must be set to: the trimmer removes what is too much, nothing else may."""
+NOTES_SETTINGS = {"cleanup.policy": "compact", "unclean.leader.election.enable": "false"}
+"""What the notes' topic must be set to: the newest note of a name stays for ever."""
 _COPIES = 3
 
 T = TypeVar("T")
@@ -172,7 +174,7 @@ class Topics:
         """The notes, which can be written to."""
         if not self.has_notes:
             if self._id(self.notes.topic) is None:
-                self._make(self.notes.topic, {"cleanup.policy": "compact"})
+                self._make(self.notes.topic, NOTES_SETTINGS)
             self._notes_seen = time.monotonic()
         return self.notes
 
