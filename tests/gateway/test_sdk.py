@@ -11,7 +11,8 @@ import pytest
 
 from artery.client import Artery, Gap
 from artery.client.frames import Event
-from artery.errors import BadInput, Unavailable
+from artery.errors import BadInput, NotAllowed, Unavailable
+from artery.gateway import metrics
 from artery.gateway.limits import Limits
 from artery.model.events import Candle, Trade
 from artery.model.series import Position
@@ -191,6 +192,30 @@ async def test_a_gateway_that_is_away_is_passed_over(tmp_path: Path) -> None:
     async with Artery(["http://127.0.0.1:9", "http://127.0.0.1:11"], "art_live_x.y") as artery:
         with pytest.raises(Unavailable, match="artery up"):
             await anext(artery.stream("SIM:BTC"))
+
+
+async def test_a_gateway_without_room_is_asked_again_until_it_has_some(tmp_path: Path) -> None:
+    async with started(tmp_path, Limits(unverified=0)) as running, client(running) as artery:
+        await put(running, 1, 3)
+        refused = metrics.REFUSED.labels("rate_limited")
+        before = refused._value.get()
+        taking = asyncio.create_task(taken(artery.stream("SIM:BTC", ["TRADE"], 0), 3))
+        await until(lambda: refused._value.get() >= before + 1)
+        await asyncio.sleep(0.7)
+        assert refused._value.get() == before + 1, "it waits as long as it is told"
+        running.gateway.sessions.limits = Limits()
+        assert await taking == [1, 2, 3]
+
+
+async def test_a_gateway_that_refuses_says_why(tmp_path: Path) -> None:
+    async with started(tmp_path, gateway={"port": 0, "host": "0.0.0.0"}) as running:
+        async with Artery(f"http://127.0.0.2:{running.port}", running.key) as artery:
+            with pytest.raises(NotAllowed, match="does not answer to that Host"):
+                await anext(artery.stream("SIM:BTC"))
+        other = f"http://127.0.0.2:{running.port}"
+        await put(running, 1, 3)
+        async with Artery([other, running.url], running.key) as artery:  # of two, the other may let it in
+            assert await taken(artery.stream("SIM:BTC", ["TRADE"], 0), 3) == [1, 2, 3]
 
 
 async def test_history_comes_as_arrow_pandas_or_a_sentence(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ Event = Trade | Book | Candle | Mids
 _ERRORS: dict[str, type[ArteryError]] = {
     "unauthenticated": NotAllowed,
     "forbidden_scope": NotAllowed,
+    "forbidden": NotAllowed,
     "unknown_channel": UnknownChannel,
     "bad_request": BadInput,
     "too_large": BadInput,
