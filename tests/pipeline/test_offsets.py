@@ -5,7 +5,7 @@ import pytest
 from artery.errors import PositionLost
 from artery.model import codec
 from artery.model.events import Clock, Mark
-from artery.pipeline.offsets import Turns, capped, first_readable, plan_fast, plan_store, span
+from artery.pipeline.offsets import Turns, capped, distance, first_readable, plan_fast, plan_store, span
 from artery.pipeline.source import Options, RowsReader
 from tests.pipeline.logs import ListReader
 
@@ -109,3 +109,12 @@ def test_a_span_is_read_page_by_page_up_to_its_end() -> None:
     reader = ListReader({"trade": numbered(12_500)})
     assert [at for at, _ in span(reader, "trade", "1", "12400")] == [str(at) for at in range(2, 12_401)]
     assert reader.reads == 3
+
+
+@pytest.mark.parametrize(
+    ("after", "head", "count"),
+    [("0", "7", 7), ("3", "7", 4), ("7", "7", 0), ("9", "7", 0), ("5-3", "5-9", None), ("5-9", "5-9", 0)],
+)
+def test_the_distance_of_two_positions_is_counted_where_they_tell(after: str, head: str, count: int | None) -> None:
+    reader = ListReader({"trade": [(head, {"x": "1"})]})
+    assert distance(reader, after, head) == count

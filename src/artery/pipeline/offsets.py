@@ -91,6 +91,17 @@ def capped(reader: BusReader, stream: str, after: str, head: str, limit: int) ->
     return after
 
 
+def distance(reader: BusReader, after: str, head: str) -> int | None:
+    """How many entries lie between two positions, the broker's own markers on Kafka too; None if positions do not
+    tell."""
+    low, high = place(after), place(head)
+    if high <= low:
+        return 0
+    if reader.step(head, 1) is None:
+        return None
+    return high[-1] - low[-1] if low[:-1] == high[:-1] else high[-1]
+
+
 def first_readable(reader: BusReader, stream: str, position: str) -> str:
     """`position`, or the place from which the stream can be read if that was trimmed away."""
     try:

@@ -25,7 +25,7 @@ from artery.pipeline.candles import CandleBook
 from artery.pipeline.decode import Raw
 from artery.pipeline.fast import WRITER, FastQuery
 from artery.pipeline.keeper import Keeper
-from artery.pipeline.offsets import STORE, Offsets, span
+from artery.pipeline.offsets import STORE, Offsets, distance, span
 from artery.pipeline.outcomes import Outcomes
 from artery.pipeline.queries import start_query, warm_up
 from artery.pipeline.rebuilt import Rebuilt, rebuild
@@ -43,6 +43,7 @@ STUCK_S, STORE_STUCK_S = 90.0, TRY_FOR_S + 300.0
 again for ten minutes before its query gives up by itself."""
 PREPARE_S = 60.0
 QUIET_S = 10.0
+COUNT_S = 1.0
 STARTS_MAX = 3
 """How often a query is started whose helper, a Python process, was not there within the 10 s that Spark gives it: on a
 machine that has much else to do it may take longer."""
@@ -84,7 +85,7 @@ class Running:
         self._storing: asyncio.Task[None] | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._log = 0
-        self._last_lag = 0
+        self._last_lag, self._is_counted = 0, True
 
     async def start(self) -> None:
         """From what was saved to candles; the lake follows once the first are out, because people wait for those."""
@@ -113,7 +114,8 @@ class Running:
 
     async def status(self) -> dict[str, Any]:
         """What `artery:pipeline` says."""
-        return await self._in_thread(self._status)
+        lag = await self._in_thread(self._lag)
+        return await self._in_thread(self._status, await self._counted(lag))
 
     async def stop(self) -> None:
         """Save what is known; whatever runs in Spark is broken off, because a commit is whole or not at all."""
@@ -248,8 +250,8 @@ class Running:
             return any(place(self._reader.head(stream)) > place(reached[stream]) for stream in STORE)
         return False
 
-    def _status(self) -> dict[str, Any]:
-        fast, lag = self._fast, self._lag()
+    def _status(self, lag: int) -> dict[str, Any]:
+        fast = self._fast
         assert fast is not None
         live = fast.progress.batch >= 0 or (not lag and self._monotonic() - self._began > QUIET_S)
         return {
@@ -288,13 +290,24 @@ class Running:
         return found
 
     def _lag(self) -> int:
-        """Trades on the bus that no candle holds yet; on a log that does not count its entries, 0 or 1. While the bus
-        is away it is what it was."""
+        """Trades on the bus that no candle holds yet, by their positions; 1 if there are some, where positions do not
+        tell how many. While the bus is away it is what it was."""
         assert self._fast is not None
         with suppress(Unavailable):
-            reached, head = place(self._fast.progress.positions.get("trade", "0")), place(self._reader.head("trade"))
-            self._last_lag = max(0, head[0] - reached[0]) if len(head) == 1 else int(head > reached)
+            reached = self._fast.progress.positions.get("trade", START)
+            found = distance(self._reader, reached, self._reader.head("trade"))
+            self._last_lag, self._is_counted = (1, False) if found is None else (found, True)
         return self._last_lag
+
+    async def _counted(self, lag: int) -> int:
+        """The same, counted where positions do not tell (Redis); what takes too long to count is left as it is."""
+        assert self._fast is not None
+        if self._is_counted:
+            return lag
+        with suppress(ArteryError, TimeoutError):
+            reached = self._fast.progress.positions.get("trade", START)
+            lag = await asyncio.wait_for(self._bus.count_after("trade", reached), COUNT_S)
+        return lag
 
     def _why(self, query: Any) -> str:
         if not self._spark.alive():
