@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from artery.bus.base import DEAD, Entry
+from artery.bus.base import DEAD, Entry, Trimmed
 from artery.bus.kafka import KafkaBus
 from artery.errors import ArteryError, Fenced, PositionLost, Unavailable
 from tests.bus.steps import again, numbered, numbers, soon, steady
@@ -102,6 +102,33 @@ async def test_followers_go_on_after_trouble_that_ends_what_listens_for_them(bro
     await until(lambda: seen == [0, 1, 2, 3])
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+    await bus.close()
+
+
+async def test_a_loss_is_counted_once_though_the_trim_fails_after_it_was_noted(broker: KafkaServer) -> None:
+    base = broker.new_base()
+    bus = KafkaBus(broker.url, base)
+    await bus.ensure_group("trade", G)
+    await bus.append("trade", numbered(*range(50)))
+
+    def change(policy: str) -> None:
+        """Of a topic that is compacted, brokers remove nothing by hand."""
+        entry = ConfigEntry("cleanup.policy", policy, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, f"{base}.trade", incremental_configs=[entry])
+        admin = AdminClient({"bootstrap.servers": broker.url.removeprefix("kafka://"), "log_level": 0})
+        [future] = admin.incremental_alter_configs([resource]).values()
+        future.result(30)
+
+    change("compact")
+    for most in (40, 35):
+        with pytest.raises(ArteryError):
+            await bus.trim("trade", keep=10, required=[G], keep_at_most=most)
+    change("delete")
+    assert await steady(lambda: bus.trim("trade", keep=10, required=[G], keep_at_most=30)) == Trimmed(20, 20)
+    assert [(state.length, state.lost) for state in await bus.streams()] == [(30, 20)]
+    await bus.append("trade", numbered(*range(50, 60)))
+    assert await bus.trim("trade", keep=10, required=[G], keep_at_most=30) == Trimmed(10, 10)
+    assert [(state.length, state.lost) for state in await bus.streams()] == [(30, 30)]
     await bus.close()
 
 

@@ -26,6 +26,8 @@ COUNT_S = 60.0
 """How long entries may be counted: the first time, all of them are read."""
 COUNT_PAGE = 10_000
 LOST = "lost:"
+COUNTED = "counted:"
+"""Up to where the lost entries of a stream are counted: a trim that failed half way must count none of them twice."""
 REQUEUED = "requeued:"
 _TIME_MAX_MS = 2**53
 
@@ -110,18 +112,30 @@ class KafkaBus(KafkaGroups):
         index, low = await self._index(topic)
         removed, lost, before = plan(index, low, held, keep, keep_at_most)
         if removed:
-            await self._ask(lambda topics: self._cut(topics, topic, before, lost), FIRST_S)
+            if lost:
+                await self._ask(lambda topics: self._count_lost(topics, topic, index, held, low, before), FIRST_S)
+            await self._ask(lambda topics: self._cut(topics, topic, before), FIRST_S)
             self._tail.forget(topic.name)
             index.forget(before)
         return Trimmed(removed, lost)
 
-    def _cut(self, topics: Topics, topic: Topic, before: int, lost: int) -> None:
-        """Note what is lost, then remove it."""
-        if lost:
-            transactions = Transactions(self._server, f"{self._base}.lost")
-            notes, name = topics.make_notes(), f"{LOST}{topic.stream}"
-            notes.change(transactions, lambda now: [notes.record(name, str(int(now.get(name, "0")) + lost))])
-            transactions.drop()
+    def _count_lost(
+        self, topics: Topics, topic: Topic, index: Index, held: Sequence[Held], low: int, before: int
+    ) -> None:
+        """Note what is about to be lost, unless a trim before this one has."""
+        transactions = Transactions(self._server, f"{self._base}.lost")
+        notes, name, up_to = topics.make_notes(), f"{LOST}{topic.stream}", f"{COUNTED}{topic.stream}"
+
+        def decide(now: dict[str, str]) -> list[Record]:
+            log, counted = place_in(now.get(up_to, START))
+            more = needed_in(index, held, max(low, counted if log == topic.log else 0), before)
+            total = int(now.get(name, "0")) + more
+            return [notes.record(name, str(total)), notes.record(up_to, topic.after(before))] if more else []
+
+        notes.change(transactions, decide)
+        transactions.drop()
+
+    def _cut(self, topics: Topics, topic: Topic, before: int) -> None:
         place = TopicPartition(topic.name, 0, before)
         for future in topics.admin.delete_records([place], request_timeout=CALL_S, operation_timeout=CALL_S).values():
             future.result(CALL_S)
@@ -246,12 +260,17 @@ def plan(index: Index, low: int, held: Sequence[Held], keep: int, keep_at_most: 
     if not removed:
         return 0, 0, low
     before = index.nth(low, removed - 1) + 1
+    return removed, needed_in(index, held, low, before), before
+
+
+def needed_in(index: Index, held: Sequence[Held], low: int, before: int) -> int:
+    """How many entries from `low` to before an offset a group still needs."""
     needed = sorted((first, before if last is None else last + 1) for one in held for first, last in one.needed())
     lost, reached = 0, low
     for first, end in needed:
         lost += index.count(max(first, reached), min(end, before))
         reached = max(reached, min(end, before))
-    return removed, lost, before
+    return lost
 
 
 def rising(records: Sequence[Record], ms: int) -> list[Record]:
