@@ -1,6 +1,7 @@
 """Live data on demand: by subscribing, and by a request; the ingestors are told, and it ends when nobody wants it."""
 
 import asyncio
+from dataclasses import replace
 from decimal import Decimal
 
 import msgspec
@@ -22,7 +23,7 @@ from artery.store import demand
 from artery.wire.artery_pb2 import DataRequest, IngestorControl, StatusRequest, StatusResponse, SubmitResponse
 from artery.wire.listeners import Listeners
 from tests.ingest.scripted import ScriptedVenue
-from tests.relay.conftest import House, Peer, soon, until
+from tests.relay.conftest import House, Peer, relay, soon, until
 
 AVAX, LINK = Channel("sim", "AVAX"), Channel("sim", "LINK")
 Action = IngestorControl
@@ -69,6 +70,38 @@ async def test_the_first_subscriber_makes_a_market_wanted_and_metadata_alone_doe
     for topic in ("SIM:AVAX|tick|", "SIM:LINK|market|", "RESPONSE:me|", "SIM:NOPE|tick|"):
         await subscriber.subscribe(topic)
     await wants(house, AVAX)
+
+
+async def test_who_subscribes_twice_and_goes_wants_nothing_any_more(house: House) -> None:
+    await listed(house, AVAX, LINK)
+    soon_left = house.settings.with_(ingest={"demand_leave_s": 0.1})
+    async with relay(soon_left, house.bus, house.store) as where:
+        here = replace(house, where=where)
+        processor, twice, other = here.processor(), here.subscriber(), here.subscriber()
+        for peer in (twice, twice, other):
+            await peer.subscribe("SIM:AVAX|tick|")
+        await other.subscribe("SIM:LINK|tick|")
+        await wants(here, AVAX, LINK)
+        for topic in (b"SIM:AVAX|tick|", b"SIM:LINK|tick|"):
+            other.socket.setsockopt(zmq.UNSUBSCRIBE, topic)
+        assert await left(processor) == b"SIM:LINK|tick|"
+        await wants(here, AVAX)
+        twice.socket.close(linger=0)
+        assert await left(processor) == b"SIM:AVAX|tick|"
+        await wants(here)
+        again = here.subscriber()
+        await again.subscribe("SIM:AVAX|tick|")
+        await wants(here, AVAX)
+        again.socket.close(linger=0)
+        assert await left(processor) == b"SIM:AVAX|tick|", "the count is right after it too"
+
+
+async def left(processor: Peer) -> bytes:
+    """The next topic that nobody wants any more."""
+    while True:
+        (frame,) = await processor.receive()
+        if frame[:1] == b"\0":
+            return frame[1:]
 
 
 async def test_ingestors_are_told_the_desired_state_again_and_again(house: House) -> None:

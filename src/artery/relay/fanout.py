@@ -2,10 +2,14 @@
 
 Who subscribes is seen by a publisher that is joined to the proxy like any processor: XSUB passes every subscription on
 to all of them, so that a message sent then on that very topic finds its way back. That is the confirmation.
+
+Who is left is seen in what the proxy captures. XPUB tells of every subscription, also of a second one by the same peer,
+but of a leaving only when nobody is left on a topic; XSUB counts both, so the leavings that it lacks are sent after it.
 """
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Any
@@ -18,12 +22,14 @@ from artery.relay import metrics
 from artery.telemetry import logger
 from artery.wire import messages
 from artery.wire.artery_pb2 import SubscriptionConfirmed
-from artery.wire.listeners import Listeners
+from artery.wire.listeners import TOPIC_MAX, Listeners
 from artery.wire.sockets import Context, Kind, Socket, bind, prepare, watch
 
 SUBSCRIPTIONS_QUEUE = 200_000
 """Subscriptions on their way to processors: one that did not fit would be lost."""
-_INSIDE, _STEER = "inproc://processors", "inproc://steer"
+SETTLE_S = 0.05
+"""Leavings that XSUB lacks are gathered for so long, as the proxy stands still while it is told."""
+_INSIDE, _STEER, _SEEN = "inproc://processors", "inproc://steer", "inproc://seen"
 
 _log = logger("relay")
 
@@ -35,11 +41,13 @@ class Fanout:
     def __init__(self, context: Context, now_ms: Callable[[], int]) -> None:
         self._context: zmq.Context[Any] = zmq.Context.shadow(context.driver.underlying)
         self._clients: Any = prepare(self._context.socket(zmq.XPUB))
-        self._clients.setsockopt(zmq.XPUB_VERBOSER, 1)
+        self._clients.setsockopt(zmq.XPUB_VERBOSE, 1)
         self._processors: Any = prepare(self._context.socket(zmq.XSUB))
         self._processors.sndhwm = SUBSCRIPTIONS_QUEUE
         self._processors.bind(_INSIDE)
         self.doings = watch(context, self._processors)
+        self._seen: Any = prepare(self._context.socket(zmq.PUB), queue_max=SUBSCRIPTIONS_QUEUE)
+        self._seen.bind(_SEEN)
         self._steered: Any = self._context.socket(zmq.PAIR)
         self._steered.bind(_STEER)
         self._steer = context.socket(Kind.PAIR)
@@ -50,7 +58,10 @@ class Fanout:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._proxy, name="relay-fanout", daemon=True)
         self._confirmations = Confirmations(context, now_ms)
-        self.listeners = self._confirmations.listeners
+        self._audience = Audience(context, self._forget)
+        self.listeners = self._audience.listeners
+        self._left: deque[bytes] = deque()
+        self._settling = False
 
     def bind_clients(self, url: str) -> str:
         return bind(self._clients, url, "ART_RELAY_CLIENT_PORT")
@@ -72,6 +83,7 @@ class Fanout:
         self._thread.start()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._confirmations.run())
+            group.create_task(self._audience.run())
             await self._ended.wait()
             raise Unavailable("the fan-out's thread has ended")
 
@@ -89,8 +101,9 @@ class Fanout:
     def _proxy(self) -> None:
         try:
             while True:
-                zmq.proxy_steerable(self._clients, self._processors, None, self._steered)
+                zmq.proxy_steerable(self._clients, self._processors, self._seen, self._steered)
                 self._connect()
+                self._unsubscribe()
         except zmq.ContextTerminated:
             pass
         except zmq.ZMQError as error:
@@ -108,8 +121,24 @@ class Fanout:
             self._processors.connect(url)
         self._connected = wanted
 
+    def _forget(self, topic: bytes, times: int) -> None:
+        """Have XSUB count so many subscriptions less, soon."""
+        self._left.extend([topic] * times)
+        if not self._settling:
+            self._settling = True
+            self._loop.call_later(SETTLE_S, self._settle)
+
+    def _settle(self) -> None:
+        self._settling = False
+        with suppress(Unavailable):  # closed meanwhile
+            self._steer.send([b"TERMINATE"])
+
+    def _unsubscribe(self) -> None:
+        while self._left:
+            self._processors.send(b"\0" + self._left.popleft())
+
     def _close(self) -> None:
-        for socket in (self._clients, self._processors, self._steered):
+        for socket in (self._clients, self._processors, self._seen, self._steered):
             socket.close(linger=0)
 
 
@@ -120,26 +149,49 @@ class Confirmations:
         self._socket: Socket = context.socket(Kind.XPUB, queue_max=SUBSCRIPTIONS_QUEUE)
         self._socket.option(zmq.XPUB_VERBOSE, 1)
         self._socket.connect([_INSIDE])
-        self.listeners = Listeners()
         self._now_ms = now_ms
 
     async def run(self) -> None:
         """Confirm for ever."""
         while True:
-            found = self.listeners.take(frames := await self._socket.receive())
-            if found is None:
+            frames = await self._socket.receive()
+            if not is_subscription(frames) or len(frames[0]) > TOPIC_MAX + 1:
                 refused(frames)
                 continue
-            came, topic = found
-            if not came:
-                self.listeners.gone(topic)  # XSUB passes on only the last one's leaving
-            elif (text := text_of(topic)) is not None:
+            topic = frames[0][1:]
+            if frames[0][:1] == b"\1" and (text := text_of(topic)) is not None:
                 self.publish(topic, SubscriptionConfirmed(topic=text, at_ms=self._now_ms()))
                 metrics.CONFIRMED.inc()
-            metrics.TOPICS.set(self.listeners.topics())
 
     def publish(self, topic: bytes, message: Any) -> None:
         self._socket.send([topic, *messages.write(message)])
+
+
+class Audience:
+    """Knows on which topics someone is left, from what the proxy captures."""
+
+    def __init__(self, context: Context, forget: Callable[[bytes, int], None]) -> None:
+        """`forget` is told, of a topic that the last one has left, how many more came than left."""
+        self._socket: Socket = context.socket(Kind.SUB, queue_max=SUBSCRIPTIONS_QUEUE)
+        self._socket.connect([_SEEN])
+        for sign in ("\0", "\1"):
+            self._socket.subscribe(sign)
+        self._forget = forget
+        self.listeners = Listeners()
+
+    async def run(self) -> None:
+        """Keep account for ever."""
+        while True:
+            self.take(await self._socket.receive())
+            metrics.TOPICS.set(self.listeners.topics())
+
+    def take(self, frames: list[bytes]) -> None:
+        before = self.listeners.count(frames[0][1:])
+        found = self.listeners.take(frames)
+        if found is not None and not found[0]:
+            self.listeners.gone(found[1])
+            if before > 1:
+                self._forget(found[1], before - 1)
 
 
 def is_subscription(frames: list[bytes]) -> bool:
