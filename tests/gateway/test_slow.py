@@ -281,3 +281,19 @@ async def test_nothing_older_follows_the_answer_to_a_slow_client_that_asks_anew(
     seqs = [int((await hear(client))["data"]["seq"]) for _ in range(sent - 10)]
     assert seqs == list(range(11, sent + 1))
     await client.close()
+
+
+async def test_a_slow_client_is_not_closed_by_what_was_held_for_it_at_the_end_of_a_past(running: Running) -> None:
+    past = [wide(n) for n in range(1, 2_001)]
+    live = [msgspec.structs.replace(trade(n), tid="9" * 8_000) for n in range(2_001, 2_191)]  # more than a queue takes
+    await running.append("trade", *past)
+    client = await lazy(running, TRADES | {"since": {"ms": 0}})
+    server, hub = connection_of(running), running.gateway.hub
+    await until(lambda: server._paused)
+    for at in range(0, len(live), 10):
+        await running.publish(*live[at : at + 10])
+    await until(lambda: hub.place(BTC, "TRADE") == live[-1].position)
+    client.transport.resume_reading()
+    trades = [await hear(client, lambda item: item["type"] == "event") for _ in range(2_190)]
+    assert [int(item["data"]["seq"]) for item in trades] == list(range(1, 2_191))
+    await client.close()

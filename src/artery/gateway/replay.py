@@ -166,11 +166,14 @@ class Replay:
 
     async def _hand_over(self, series: str) -> None:
         """Pass on what was held of a series; what comes from now on goes straight through."""
-        while len(held := self._held[series]) > _PIECE:
-            piece = [held.popleft() for _ in range(_PIECE)]
-            self._holds(-sum(len(frame.wire) for frame in piece))
+        while True:
             if not await self._connection.writable():
                 raise asyncio.CancelledError
+            held = self._held[series]
+            if len(held) <= _PIECE:
+                break
+            piece = [held.popleft() for _ in range(_PIECE)]
+            self._holds(-sum(len(frame.wire) for frame in piece))
             self._send([made for frame in piece for made in self._joined(frame)])
         held = self._held.pop(series)
         self._holds(-sum(len(frame.wire) for frame in held))
