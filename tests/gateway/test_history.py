@@ -187,6 +187,37 @@ async def test_a_millisecond_with_more_trades_than_a_page_is_given_whole(running
     assert len((await ask(running, f"&type=trades&limit=10&cursor={found['next']}"))["trades"]) == 1
 
 
+async def test_going_back_loses_no_trade_of_a_millisecond_that_the_lake_holds(tmp_path: Path) -> None:
+    folder = tmp_path / "sim"
+    folder.mkdir()
+    made = [trade(n, ts=T0 + (n > 2) + (n > 9)) for n in range(1, 13)]  # 2, then 7, then 3 in one millisecond each
+    store(folder, trades=made, trade="0")
+    async with started(tmp_path) as running, running.http() as http:
+        await running.append("trade", trade(13, ts=T0 + 3))
+        for limit in (1, 2, 3, 5):
+            seqs: list[int] = []
+            query = f"/v1/history?ticker=SIM:BTC&type=trades&limit={limit}"
+            cursor = ""
+            while cursor is not None:
+                page = (await http.get(query + (f"&cursor={cursor}" if cursor else ""))).json()
+                seqs, cursor = [row["seq"] for row in page["trades"]] + seqs, page["next"]
+            assert seqs == list(range(1, 14)), limit
+
+
+async def test_a_millisecond_that_fills_pages_of_the_log_is_given_whole_in_both_directions(running: Running) -> None:
+    made = [trade(1), *[trade(n, ts=T0 + 50) for n in range(2, 4_502)], trade(4_502, ts=T0 + 60)]
+    await running.append("trade", *made)
+    async with running.http() as http:
+        for begin in ("", f"&start={T0}"):
+            query = f"/v1/history?ticker=SIM:BTC&type=trades&limit=10{begin}"
+            found: list[int] = []
+            cursor = ""
+            while cursor is not None:
+                page = (await http.get(query + (f"&cursor={cursor}" if cursor else ""))).json()
+                found, cursor = found + [row["seq"] for row in page["trades"]], page["next"]
+            assert sorted(found) == list(range(1, 4_503))
+
+
 async def test_a_page_that_cannot_be_read_is_passed_over(running: Running) -> None:
     batch = pages.page("x", "sim", "BTC", MINUTE, [candle(7, epoch=0)], number=0, last=True)
     batch.rows[0].close = "NaN"

@@ -102,7 +102,7 @@ class History:
     async def _lake_trades(self, provider: str, coin: str, span: Span) -> list[TradeRow]:
         name = ticker(provider, coin)
         if not span.forward:
-            table = await self._read(lambda: self._lake.trades(name, span.start_ms, span.end_ms, span.limit + 1))
+            table = await self._read(lambda: _lake_newest(self._lake, name, span))
             return [rows.trade_row(trade) for trade in rows.lake_trades(table, provider, coin)]
         found: list[TradeRow] = []
         async for trades in self.older_trades(provider, coin, span.start_ms, span.end_ms):
@@ -128,7 +128,7 @@ class History:
             except PositionLost as lost:
                 entries = await self._bus.read("trade", lost.first, _SCAN_PAGE)
             found += _trades_of(entries, provider, coin, span)
-            if len(entries) < _SCAN_PAGE or len(found) > span.limit:
+            if len(entries) < _SCAN_PAGE or _is_enough(found, span):
                 break
             after = entries[-1].id
         return found
@@ -139,7 +139,7 @@ class History:
         for _ in range(_SCAN_MAX // _SCAN_PAGE):
             entries = await self._bus.read_back("trade", _SCAN_PAGE, before)
             found += _trades_of(entries, provider, coin, span)
-            if len(entries) < _SCAN_PAGE or place(entries[-1].id) <= committed or len(found) > span.limit:
+            if len(entries) < _SCAN_PAGE or place(entries[-1].id) <= committed or _is_enough(found, span):
                 break
             before = entries[-1].id
         return found
@@ -166,6 +166,22 @@ def _lake_candles(lake: LakeReads, name: str, period: Period, span: Span) -> pa.
         table = pa.concat_tables([table, rest])
         start_ms = end_ms
     return table.slice(0, span.limit)
+
+
+def _lake_newest(lake: LakeReads, name: str, span: Span) -> pa.Table:
+    """The newest trades of a stretch, one more than a page has; of a millisecond that has more than that, all."""
+    table = lake.trades(name, span.start_ms, span.end_ms, span.limit + 1)
+    if table.num_rows <= span.limit:
+        return table
+    first_us, last_us = (table.column("ts")[at].value for at in (0, -1))
+    if first_us // 1_000 != last_us // 1_000:
+        return table
+    return lake.trades(name, last_us // 1_000, last_us // 1_000 + 1, _LAKE_ROWS)
+
+
+def _is_enough(found: list[TradeRow], span: Span) -> bool:
+    """Whether there is a page, and of its millisecond, should that be one alone, all."""
+    return len(found) > span.limit and min(row.ts for row in found) < max(row.ts for row in found)
 
 
 def _lake_span(lake: LakeReads, name: str, start_ms: int, end_ms: int) -> tuple[pa.Table, int]:
