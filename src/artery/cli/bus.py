@@ -110,6 +110,8 @@ def requeue(
         for row in failed:
             show.out.print(f"{row.id}: {row.error}", markup=False)
         show.out.print(f"{len(done) - len(failed)} of {len(done)} requeued.", markup=False)
+    if failed:
+        raise typer.Exit(1)
 
 
 @app.command()
