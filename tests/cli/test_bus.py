@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from artery.app.bus_copy import copy
 from artery.app.bus_entries import Missing, Seen, paced, place_of, span, tail
-from artery.app.bus_view import group_rows, letter_rows, opened_bus, requeue_all, stream_rows, warning_of
+from artery.app.bus_view import group_rows, known_stream, letter_rows, opened_bus, requeue_all, stream_rows, warning_of
 from artery.bus.base import DEAD, START, Bus
 from artery.bus.open import open_bus
 from artery.errors import BadInput, Fenced, Unavailable
@@ -297,6 +297,23 @@ def test_the_commands_answer_people_and_programs(tmp_path: Path) -> None:
     rows = artery("bus", "tail", "trade", "--since", "1h", "--limit", "3", "--json", folder=tmp_path).out.splitlines()
     assert [json.loads(row)["fields"]["tid"] for row in rows] == ["0", "1", "0"]
     assert read(artery("bus", "trim", "--json", folder=tmp_path)) == []
+
+
+async def test_a_stream_that_everybody_knows_is_named_without_a_look_at_the_log() -> None:
+    async with opened_bus(f"kafka://127.0.0.1:{free_port()}", "md_stream") as away:
+        assert await known_stream(away, "trade") == "trade"
+        with pytest.raises(Unavailable):
+            await known_stream(away, "mine")
+
+
+def test_requeueing_all_says_by_its_exit_code_that_some_stayed(tmp_path: Path) -> None:
+    (tmp_path / "sim").mkdir()
+    empty = {"stream": "trade", "id": "1", "group": "g", "error": "trimmed", "tries": "1"}
+    on_the_bus(f"sqlite:///{tmp_path}/sim/bus.db", lambda bus: bus.append(DEAD, [empty]))
+    done = artery("bus", "requeue", "--all", folder=tmp_path)
+    assert (done.code, "0 of 1 requeued" in done.out) == (1, True)
+    done = artery("bus", "requeue", "--all", "--json", folder=tmp_path)
+    assert (done.code, [row["id"] for row in json.loads(done.out)]) == (1, ["1"])
 
 
 def test_copy_moves_a_log_to_redis_by_one_command(tmp_path: Path) -> None:

@@ -119,9 +119,9 @@ class Server(NamedTuple):
     def _wrong_password(self) -> BadSetting:
         return BadSetting(f"{self.name} refuses this user or password: correct it in {self.setting}")
 
-    def silent(self) -> Unavailable:
+    def silent(self, within_s: float = ANSWER_S) -> Unavailable:
         return Unavailable(
-            f"{self.name} did not answer within {ANSWER_S} s: check that Kafka runs there, is not busy, and wants no "
+            f"{self.name} did not answer within {within_s:g} s: check that Kafka runs there, is not busy, and wants no "
             f"password or TLS that {self.setting} does not give"
         )
 

@@ -29,9 +29,9 @@ class _Job(NamedTuple):
 class Lane:
     """Runs jobs one after the other; when there are none, `idle` every `idle_s`.
 
-    A caller waits for `ANSWER_S`, then is told that the server is silent; a job that nobody waits for any more is not
-    begun. One that was under way is finished, and `unheard` is given its result. Whoever has waited while the server
-    was silent to another is told so with that one, and does not find it out anew.
+    A caller waits for `ANSWER_S`, or as long as it says, then is told that the server is silent; a job that nobody
+    waits for any more is not begun. One that was under way is finished, and `unheard` is given its result. Whoever has
+    waited while the server was silent to another is told so with that one, and does not find it out anew.
     """
 
     def __init__(self, server: Server, name: str, idle: Callable[[], None] | None = None, idle_s: float = 0.1) -> None:
@@ -70,7 +70,7 @@ class Lane:
             async with asyncio.timeout(within_s):
                 return await future
         except TimeoutError:
-            raise self._server.silent() from None
+            raise self._server.silent(within_s) from None
 
     def later(self, run: Callable[[], Any]) -> None:
         """Have a job done that nobody waits for; from any thread."""
