@@ -1,7 +1,9 @@
 """A Redis that cannot be used is named in one sentence that says what to do."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 
 import pytest
 import redis
@@ -48,6 +50,26 @@ async def test_a_wrong_and_a_missing_password_are_told_apart(locked: RedisServer
     bus = RedisBus(f"redis://:right@{where}")
     assert await bus.append("trade", [{"n": "1"}])
     await bus.close()
+
+
+def own_address() -> str:
+    """An address of this machine that is not the loopback's, if it has one; nothing is sent."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        with suppress(OSError):
+            probe.connect(("192.0.2.1", 9))
+        address: str = probe.getsockname()[0]
+    return "" if address.startswith(("127.", "0.")) else address
+
+
+@pytest.mark.skipif(not own_address(), reason="this machine has no address but the loopback's")
+async def test_protected_mode_is_named_with_what_to_set() -> None:
+    server = RedisServer(None, "--bind", "*", "--protected-mode", "yes").start()
+    try:
+        text = await said(f"redis://{own_address()}:{server.port}/0", BadSetting)
+    finally:
+        server.end()
+    for words in ("protected mode", "set a password there (requirepass) and in ART_BUS_URL", "or bind it"):
+        assert words in text
 
 
 async def test_a_database_that_is_not_there_is_named(server: RedisServer) -> None:

@@ -134,6 +134,11 @@ def _answer(server: Server, error: exceptions.ResponseError) -> ArteryError:
         return CannotStart(f"{server.name} is part of a cluster: point {server.setting} at a single Redis server")
     if text.startswith("WRONGTYPE"):
         return BadSetting(f"{server.name} holds something else under a name that Artery uses: choose another database")
+    if text.startswith("DENIED"):
+        return BadSetting(
+            f"{server.name} is in protected mode, which lets in only its own machine: set a password there "
+            f"(requirepass) and in {server.setting}, or bind it to an address that nobody else reaches"
+        )
     if "DB index is out of range" in text:
         return BadSetting(f"{server.name} has no database of that number: correct {server.setting}")
     if text.startswith(_TRANSIENT):
