@@ -8,7 +8,9 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 
 from artery.gateway.limits import Limits
-from tests.gateway.made import BTC, ETH, T0, book, candle, trade
+from artery.gateway.stretch import Part
+from artery.gateway.trips import CandleTrip, Start
+from tests.gateway.made import BTC, ETH, MINUTE, T0, book, candle, trade
 from tests.gateway.running import Running, hear, say, started, subscribe, until
 from tests.gateway.test_history import store
 
@@ -225,3 +227,19 @@ async def test_a_replay_that_fails_is_a_gap_and_goes_on_live(
     said = [line for line in "".join(capsys.readouterr()).splitlines() if "a replay failed" in line]
     assert len(said) == 1
     assert "RuntimeError" in said[0]
+
+
+async def test_candles_of_a_past_that_is_in_memory_leave_room_for_others(running: Running) -> None:
+    made = [candle(m % 50, seq=m + 1, rev=m // 50) for m in range(4_000)]
+    await running.candles(*made)
+
+    trip = CandleTrip(running.gateway._past, ("sim", "BTC"), MINUTE, Start(None, T0, is_near=True))
+    assert [len(found.stretch) async for found in trip.run() if isinstance(found, Part)] == [50]
+    after = await running.gateway._past.find("candle", T0)
+    reading = asyncio.create_task(trip._collect(after, await running.bus.head("candle"), {}))  # pages are in memory now
+    turns = 0
+    while not reading.done():
+        await asyncio.sleep(0)
+        turns += 1
+    await reading
+    assert turns >= 4_000 / 200

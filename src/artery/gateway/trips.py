@@ -22,6 +22,7 @@ NEAR_MS = 120_000
 """What is younger is read from the bus alone: the lake commits every ten seconds, and few pages are quick."""
 
 _ROUNDS = 8
+_PIECE = 200
 _SKEW_MS = 60_000
 """How far the clocks of two leaders may differ: so long behind its end a piece of the lake waits for the next."""
 
@@ -211,14 +212,14 @@ class CandleTrip:
     async def _collect(self, after: str, head: str, newest: dict[int, Candle]) -> None:
         interval = str(self._period)
         async for page in self._past.pages("candle", after, head):
-            for entry in page.entries(self._market):
-                if entry.fields.get("interval") != interval:
-                    continue
-                candle = _candle(entry)
-                if candle is not None:
-                    older = newest.get(candle.start_ts)
-                    if older is None or candle.version >= older.version:
+            entries = page.entries(self._market)
+            for at in range(0, max(1, len(entries)), _PIECE):
+                for entry in entries[at : at + _PIECE]:
+                    candle = _candle(entry) if entry.fields.get("interval") == interval else None
+                    older = newest.get(candle.start_ts) if candle is not None else None
+                    if candle is not None and (older is None or candle.version >= older.version):
                         newest[candle.start_ts] = candle
+                await asyncio.sleep(0)  # a page that another has read is there at once: live events pass in between
 
     async def _older(self, plan: Plan, newest: dict[int, Candle]) -> AsyncIterator[Part]:
         newer = {start: candle.version[:2] for start, candle in newest.items()}
