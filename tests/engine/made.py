@@ -21,7 +21,7 @@ from artery.indicators.standard import NAMES, fold
 from artery.lake.catalog import ensure_tables, open_catalog
 from artery.lake.places import BATCH, POSITIONS, QUERY
 from artery.lake.reads import Lake
-from artery.lake.tables import OHLC
+from artery.lake.tables import OHLC, TRADES
 from artery.model import codec
 from artery.model.events import Candle, Trade
 from artery.model.periods import Period
@@ -99,6 +99,15 @@ class House:
         table.append(pa.Table.from_pylist(rows, schema=OHLC.schema), snapshot_properties=summary)
         catalog.engine.dispose()
 
+    def commit_trades(self, *trades: Trade, **positions: str) -> None:
+        """Put trades into the lake, as the pipeline does."""
+        catalog = open_catalog(self.folder)
+        ensure_tables(catalog)
+        summary = {QUERY: "store", BATCH: "1", POSITIONS: msgspec.json.encode(positions).decode()}
+        rows = pa.Table.from_pylist([_trade_row(one) for one in trades], schema=TRADES.schema)
+        catalog.load_table(TRADES.full_name).append(rows, snapshot_properties=summary)
+        catalog.engine.dispose()
+
     def rewrite(self, *candles: Candle) -> None:
         """Replace everything that the lake has."""
         catalog = open_catalog(self.folder)
@@ -125,6 +134,14 @@ def _row(made: Candle) -> dict[str, Any]:
         "ticker": f"SIM:{made.coin}", "period_s": made.period.seconds, "start": _when(made.start_ts), "open": made.o,
         "high": made.h, "low": made.l, "close": made.c, "volume": made.v, "trades": made.n, "closed": made.closed,
         "rev": made.rev, "source": "live", "updated": _when(made.event_ts),
+    }  # fmt: skip
+
+
+def _trade_row(made: Trade) -> dict[str, Any]:
+    return {
+        "ticker": f"SIM:{made.coin}", "ts": _when(made.ts), "tid": made.tid, "price": made.px, "size": made.sz,
+        "side": made.side, "provider": made.provider, "epoch": made.epoch, "seq": made.seq,
+        "received": _when(made.event_ts),
     }  # fmt: skip
 
 

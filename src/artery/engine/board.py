@@ -11,8 +11,10 @@ from artery.indicators.bar import bar_of
 from artery.indicators.places import values_key
 from artery.indicators.track import Outcome, Track
 from artery.indicators.vwap import Vwap
+from artery.lake.sums import Traded
 from artery.model.events import Candle, Trade
 from artery.model.periods import Period
+from artery.model.tickers import parse_ticker
 
 SERIES_MAX = 10_000
 
@@ -27,11 +29,12 @@ class _Series:
 
 
 class _Market:
-    """One market's sums, and how far in the trade stream they reach."""
+    """One market's sums, and how far in the trade stream and in the market's series, (epoch, seq), they reach."""
 
-    def __init__(self, sums: Vwap, position: str = START) -> None:
+    def __init__(self, sums: Vwap, position: str = START, reached: tuple[int, int] = (0, 0)) -> None:
         self.sums = sums
         self.position = position
+        self.reached = reached
         self.changed = False
 
 
@@ -70,7 +73,19 @@ class Board:
 
     def restore_market(self, raw: bytes) -> None:
         saved = msgspec.json.decode(raw, type=SavedMarket)
-        self._markets[saved.provider, saved.coin] = _Market(Vwap(saved.sums), saved.position)
+        self._markets[saved.provider, saved.coin] = _Market(Vwap(saved.sums), saved.position, saved.reached)
+
+    def recount(self, found: Traded) -> None:
+        """Every market's sums as the lake has them: what the log has after its position is to be taken in again."""
+        self._markets = {}
+        for name, minutes in list(found.sums.items())[: self._series_max]:
+            market = _Market(Vwap(), found.position, found.reached[name])
+            for minute, sums in minutes.items():
+                market.sums.add_sums(minute, sums)
+            market.changed = True
+            self._markets[parse_ticker(name)] = market
+        for series in self._series.values():
+            series.shown = True
 
     def trade(self, position: str, trade: Trade) -> None:
         """Sum a trade, once; a foreign one is left out, as no clock vouches for it."""
@@ -84,9 +99,11 @@ class Board:
                 return
             market = self._markets[name] = _Market(Vwap())
         if place(position) > place(market.position):
-            market.sums.add(trade.ts, trade.px, trade.sz)
             market.position = position
             market.changed = True
+            if (trade.epoch, trade.seq) > market.reached:  # else it is on the bus a second time
+                market.sums.add(trade.ts, trade.px, trade.sz)
+                market.reached = (trade.epoch, trade.seq)
 
     def candle(self, position: str, candle: Candle) -> None:
         """Take a candle in, open or closed."""
@@ -130,6 +147,6 @@ class Board:
     def markets_to_write(self) -> Iterator[tuple[str, bytes]]:
         for (provider, coin), market in self._markets.items():
             if market.changed:
-                saved = SavedMarket(provider, coin, market.position, market.sums.state())
+                saved = SavedMarket(provider, coin, market.position, market.sums.state(), market.reached)
                 yield f"{MARKETS}{provider}:{coin}", msgspec.json.encode(saved)
             market.changed = False

@@ -1,9 +1,10 @@
 """Reading a stream through the engine's group: what was left over first, then new; acked only when it is told to."""
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from typing import Generic, TypeVar
 
-from artery.bus.base import START, Bus, Entry
+from artery.bus.base import START, Bus, Entry, place
 from artery.engine import metrics
 from artery.errors import BadEvent, PositionLost
 from artery.model import codec
@@ -69,9 +70,34 @@ class Intake(Generic[E]):
         return found
 
     def _event(self, entry: Entry) -> E:
-        if not entry.fields:
-            raise BadEvent("the entry was trimmed before it was handled")
-        event = codec.decode(entry.fields, entry_id=entry.id)
-        if not isinstance(event, self._kind):
-            raise BadEvent(f"the stream {self._stream} holds no {type(event).__name__}")
-        return event
+        return _event(entry, self._stream, self._kind)
+
+
+async def read_on(bus: Bus, stream: str, after: str, kind: type[E]) -> AsyncIterator[list[tuple[str, E]]]:
+    """What follows a position, without a group, up to the newest; what is bad is the group's to give up."""
+    head = await bus.head(stream)
+    while place(after) < place(head):
+        try:
+            page = await bus.read(stream, after, PAGE)
+        except PositionLost as error:
+            if place(error.first) <= place(after):
+                return
+            after = error.first
+            continue
+        if not page:
+            return
+        after, found = page[-1].id, list[tuple[str, E]]()
+        for entry in page:
+            with suppress(BadEvent):
+                found.append((entry.id, _event(entry, stream, kind)))
+        if found:
+            yield found
+
+
+def _event(entry: Entry, stream: str, kind: type[E]) -> E:
+    if not entry.fields:
+        raise BadEvent("the entry was trimmed before it was handled")
+    event = codec.decode(entry.fields, entry_id=entry.id)
+    if not isinstance(event, kind):
+        raise BadEvent(f"the stream {stream} holds no {type(event).__name__}")
+    return event

@@ -15,6 +15,7 @@ from artery.engine import metrics
 from artery.engine.records import Key
 from artery.indicators.bar import Bar, bar
 from artery.indicators.track import Outcome, Track
+from artery.lake.sums import Traded
 from artery.model.codec import LATEST_MS
 from artery.model.tickers import ticker
 
@@ -33,6 +34,8 @@ class LakeReads(Protocol):
     def candles(self, ticker: str, period_s: int, start_ms: int, end_ms: int, limit: int) -> pa.Table: ...
 
     def positions(self) -> dict[str, str]: ...
+
+    def traded(self, start_ms: int) -> Traded: ...
 
 
 class Looks:

@@ -37,12 +37,14 @@ class SavedSeries(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SavedMarket(msgspec.Struct, frozen=True, array_like=True):
-    """A market's sums and the place in the trade stream that they have reached, in one value."""
+    """A market's sums, and the places in the trade stream and in the market's own series that they have reached, in one
+    value."""
 
     provider: str
     coin: str
     position: str
     sums: vwap.State
+    reached: tuple[int, int] = (0, 0)
 
 
 def record(key: Key, track: Track, sums: Vwap | None, position: str) -> bytes:

@@ -10,12 +10,13 @@ import msgspec
 from artery.bus.base import START, Bus
 from artery.engine import metrics
 from artery.engine.board import Board
-from artery.engine.intake import Intake
+from artery.engine.intake import Intake, read_on
 from artery.engine.lakeside import LakeReads, Looks, look
 from artery.engine.records import MARKETS, SERIES, Key
 from artery.errors import Fenced, Unavailable
 from artery.indicators.places import VALUES
 from artery.indicators.vwap import DAY_MS
+from artery.lake.sums import Traded
 from artery.live.base import LeaderLock, Term
 from artery.live.leader import PAUSE_S, lead
 from artery.model.events import Candle, Trade
@@ -85,7 +86,7 @@ class Engine:
         self._looks = Looks(monotonic, uniform)
         self._written: dict[str, bytes] = {}
         self._saved_at = monotonic()
-        self._looked_at = -LAKE_S
+        self._looked_at = self._failed_at = -LAKE_S
 
     async def run(self) -> None:
         """Begin where the last leader stopped, and go on for ever."""
@@ -97,21 +98,28 @@ class Engine:
 
     async def begin(self) -> None:
         """Read what was saved, then what was given out and never acked."""
-        for prefix, restore in ((SERIES, self.board.restore_series), (MARKETS, self.board.restore_market)):
-            for key, raw in await self._remember(prefix):
-                try:
-                    restore(raw)
-                except msgspec.MsgspecError as error:
-                    _log.warning("a saved state cannot be read and is made anew", key=key, error=str(error))
+        await self._restore(SERIES, self.board.restore_series)
+        summed = await self._restore(MARKETS, self.board.restore_market)
         await self._remember(VALUES)
         for one in self.board.series():
             self._looks.later(one)
         await self._candles.begin(await self._lake_position())
-        await self._trades.begin(await self._bus.find("trade", self._midnight_ms()))
+        await self._trades.begin(await (self._bus.head("trade") if summed else self._recount()))
         async for trades in self._trades.left_over():
             self._take_trades(trades)
         async for candles in self._candles.left_over():
             self._take_candles(candles)
+
+    async def _restore(self, prefix: str, restore: Callable[[bytes], None]) -> bool:
+        """Whether there was something saved, and all of it could be read."""
+        found, is_whole = await self._remember(prefix), True
+        for key, raw in found:
+            try:
+                restore(raw)
+            except msgspec.MsgspecError as error:
+                _log.warning("a saved state cannot be read and is made anew", key=key, error=str(error))
+                is_whole = False
+        return is_whole and bool(found)
 
     async def turn(self, wait_ms: int = 0) -> None:
         """One round: candles, then the trades that they hold, then what follows from both."""
@@ -136,14 +144,33 @@ class Engine:
         metrics.SERIES.set(len(self.board))
         metrics.WARM.set(self.board.warm)
 
+    async def _recount(self) -> str:
+        """Sum today's and yesterday's trades anew: the lake's, then those of the log that it does not have; return how
+        far that is. While the lake cannot be read, what there is stays; or the log's trades of today are all."""
+        midnight_ms = self._midnight_ms()
+        try:
+            found = await asyncio.to_thread(self._lake.traded, midnight_ms - DAY_MS)
+            self.board.recount(found)
+            self._trades.lost = False
+        except Unavailable as error:
+            _log.warning("the lake could not be read, trying again", error=str(error))
+            found, self._trades.lost, self._failed_at = Traded(START), True, self._monotonic()
+        after = found.position if found.position != START else await self._bus.find("trade", midnight_ms)
+        async for page in read_on(self._bus, "trade", after, Trade):
+            self._take_trades(page)
+            after = page[-1][0]
+        return after
+
     async def _drain_trades(self) -> None:
         for _ in range(TRADE_PAGES_MAX):
             trades, more = await self._trades.new()
             self._take_trades(trades)
             if not more:
-                return
+                break
             if len(self._trades) >= UNACKED_MAX:
                 await self.save()
+        if self._trades.lost and self._monotonic() - self._failed_at >= LAKE_S:
+            await self._recount()
 
     def _take_trades(self, trades: list[tuple[str, Trade]]) -> None:
         for position, trade in trades:

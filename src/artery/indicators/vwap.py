@@ -49,11 +49,14 @@ class Vwap:
 
     def add(self, ts: int, px: Decimal, sz: Decimal) -> None:
         """Take one trade in; one from before yesterday is too late for any average that is kept."""
+        self.add_sums(ts, (_EXACT.multiply(px, sz), sz))
+
+    def add_sums(self, ts: int, traded: Sums) -> None:
+        """Take the sums of trades in, all of the minute of `ts`."""
         day = _day(ts)
         if self._fine_from and day < _day(self._fine_from) - DAY_MS:
             return
         start = ts - ts % (MINUTE_MS if ts >= self._fine_from else HOUR_MS)
-        traded = (_EXACT.multiply(px, sz), sz)
         self._sums[start] = _plus(self._sums.get(start), traded)
         self._days[day] = _plus(self._days.get(day), traded)
         fine_from = ts - ts % HOUR_MS - self._fine_ms

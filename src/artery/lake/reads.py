@@ -23,6 +23,7 @@ from sqlalchemy.exc import OperationalError, ProgrammingError
 from artery.errors import NotFound, Unavailable
 from artery.lake.catalog import open_catalog, translated
 from artery.lake.places import LOG, NAME, POSITIONS, QUERY, catalog_file, on_server, path_of
+from artery.lake.sums import Traded, traded
 from artery.lake.tables import GAPS, NAMESPACE, OHLC, STREAMS, SYMBOLS, TABLES, TIME, TRADES, Table
 from artery.model.codec import LATEST_MS
 
@@ -147,6 +148,22 @@ class Lake:
                 for stream in table.streams:
                     result[stream] = max(result[stream], named.get(stream, START), key=_place)
         return result
+
+    def traded(self, start_ms: int) -> Traded:
+        """What was traded since then, by market and minute, up to the position that a commit of trades names.
+
+        Of commits that name the same position the first is read: those after it may hold a part of the next batch.
+        """
+        with translated("read"):
+            handle = self._table(TRADES)
+            newest = newest_commit(handle, "store")
+            position = positions_of(newest, self.log).get("trade", START)
+            if handle is None or newest is None or position == START:
+                return Traded(START)
+            named = [one for one in handle.metadata.snapshots if _query_of(one) == "store"]
+            same = [one for one in named if positions_of(one, self.log).get("trade", START) == position]
+            whole = min(same, key=lambda one: one.sequence_number or 0)
+            return traded(handle, whole.snapshot_id, position, start_ms)
 
     def handle(self, table: Table) -> IcebergTable | None:
         """The table as it is now, for those who look at its metadata; None if it is not there."""
