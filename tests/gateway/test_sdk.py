@@ -230,3 +230,16 @@ async def test_history_comes_as_arrow_pandas_or_a_sentence(tmp_path: Path) -> No
         assert (len(empty), list(empty.columns)[:4]) == (0, ["o", "h", "l", "c"])
         with pytest.raises(BadInput, match="polars"):
             await artery.history("SIM:BTC", to="polars")
+
+
+async def test_a_history_that_is_longer_than_one_call_says_how_to_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("artery.client.artery.ROWS_MAX", 5_000)
+    async with started(tmp_path) as running, client(running) as artery:
+        await running.append("trade", *[trade(n) for n in range(1, 7_001)])
+        with pytest.warns(UserWarning, match=f"oldest 5,000 rows.*since={trade(5_001).ts}"):
+            first = await artery.trades("SIM:BTC", T0)
+        rest = await artery.trades("SIM:BTC", trade(5_001).ts)
+    found = first.column("seq").to_pylist() + rest.column("seq").to_pylist()
+    assert found == list(range(1, 7_001)), "and nothing is warned of that is whole"

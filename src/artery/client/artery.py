@@ -24,7 +24,7 @@ from artery.client import frames, indicators, refusals
 from artery.client.frames import Event, Gap, Tracker
 from artery.client.names import Since, channel, moment, series, starts
 from artery.client.symbols import changes, symbols_of
-from artery.client.tables import Kind, shaped
+from artery.client.tables import Kind, cut_short, shaped
 from artery.errors import BadInput, NotAllowed, Unavailable
 from artery.model.channels import Channel
 from artery.model.events import Candle, Trade
@@ -137,6 +137,8 @@ class Artery:
     ) -> Any:
         """Candles, oldest first, fetched page by page: an Arrow table, or a DataFrame of pandas or polars.
 
+        Of more than a million the oldest come, with a warning that says from where to ask again.
+
         With `fetch`, what the lake lacks is brought from the venue before, through the relay; with the client's `lake`
         it is then read at the snapshot that the outcome names.
         """
@@ -236,7 +238,10 @@ class Artery:
             with pa.ipc.open_stream(answer.content) as reader:
                 pages.append(reader.read_all())
             cursor = answer.headers.get("artery-next")
-            if not cursor or sum(page.num_rows for page in pages) >= ROWS_MAX:
+            rows = sum(page.num_rows for page in pages)
+            if cursor and rows >= ROWS_MAX:
+                cut_short(rows, cursor)
+            if not cursor or rows >= ROWS_MAX:
                 return pa.concat_tables(pages)
             asked["cursor"] = cursor
 

@@ -7,6 +7,7 @@ from urllib.parse import quote
 import msgspec
 import pyarrow as pa
 
+from artery.client.tables import cut_short
 from artery.indicators.standard import NAMES
 from artery.model.channels import Channel
 from artery.model.periods import Period
@@ -36,6 +37,8 @@ async def past(get: Get, wanted: Channel, period: Period, start_ms: int, end_ms:
         page = msgspec.json.decode(answer)
         rows += page["rows"]
         cursor = page["next"]
+    if cursor and len(rows) >= ROWS_MAX:
+        cut_short(len(rows), cursor)
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
 

@@ -1,5 +1,6 @@
 """Tables of history in the shape that people work with."""
 
+import warnings
 from importlib import import_module
 from typing import Any, Literal
 
@@ -23,6 +24,12 @@ def shaped(table: pa.Table, to: Kind, *, time: str) -> Any:
         return import_module("polars").from_arrow(_plain(table, time))
     except ImportError as error:
         raise BadInput("polars is not installed here: `pip install polars`, or ask for arrow or pandas") from error
+
+
+def cut_short(rows: int, cursor: str) -> None:
+    """Warn whoever asked for more than one call brings: what came is the oldest of it."""
+    words = f"these are the oldest {rows:,} rows, and there are more: ask again with since={cursor.lstrip('s')}"
+    warnings.warn(words, stacklevel=2)
 
 
 def _plain(table: pa.Table, time: str) -> pa.Table:
