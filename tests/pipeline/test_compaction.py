@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from artery.lake.state import DAY_MS, HOUR_MS, SMALL_BYTES, File, Snap
 from artery.lake.tables import GAPS, OHLC, TRADES
 from artery.pipeline.compaction import (
+    ANNOUNCED_MAX,
     JOB_BYTES,
     JOIN_OPEN_MIN,
     KEEP_SNAPSHOTS,
-    PINS_MAX,
     SETTLED_MS,
     Keep,
     expired,
@@ -85,7 +85,14 @@ def test_what_someone_may_still_need_never_expires(steps: list[tuple[int, str]],
         assert one.id not in gone or successor.at_ms <= now - KEEP_MS, "a reader may be at it"
 
 
-def test_of_very_many_pins_the_newest_are_kept() -> None:
-    chain = [Snap(n, n - 1, NOON + n, n, "append", "store") for n in range(PINS_MAX + 100)]
-    gone = expired(chain, chain[-1].id, Keep({one.id for one in chain}), NOON + DAY_MS)
+def test_of_very_many_snapshots_that_notifications_named_the_newest_are_kept() -> None:
+    chain = [Snap(n, n - 1, NOON + n, n, "append", "store") for n in range(ANNOUNCED_MAX + 100)]
+    gone = expired(chain, chain[-1].id, Keep(announced={one.id for one in chain}), NOON + DAY_MS)
     assert gone == list(range(100))
+
+
+def test_what_a_reader_has_pinned_stays_however_much_is_pinned_or_named() -> None:
+    chain = [Snap(n, n - 1, NOON + n, n, "append", "store") for n in range(2 * ANNOUNCED_MAX)]
+    oldest, ids = {0, 1, 2}, {one.id for one in chain}
+    assert not expired(chain, chain[-1].id, Keep(ids), NOON + DAY_MS)
+    assert not oldest & set(expired(chain, chain[-1].id, Keep(oldest, announced=ids), NOON + DAY_MS))

@@ -15,8 +15,9 @@ JOIN_OPEN_MIN = 8
 JOB_BYTES = 512 * 1024 * 1024
 """A job of more than this would hold up the batches for too long: it is done an hour at a time."""
 KEEP_SNAPSHOTS = 20
-PINS_MAX = 200
-"""So many snapshots are kept for notifications and readers at most, the newest of them."""
+ANNOUNCED_MAX = 200
+"""So many snapshots are kept for notifications at most, the newest of them: each takes room in what every commit
+writes. What a reader or a person has pinned always stays."""
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -80,22 +81,24 @@ def _job(table: Table, files: Sequence[File], low_ms: int, high_ms: int) -> Job:
 
 
 class Keep(msgspec.Struct, frozen=True):
-    """What stays of a table's past: what someone has pinned, what was the newest less than `ms` ago, the newest few."""
+    """What stays of a table's past: what someone has pinned, what notifications have named, what was the newest less
+    than `ms` ago, the newest few."""
 
     pinned: Collection[int] = ()
     ms: int = 600_000
     newest: int = KEEP_SNAPSHOTS
+    announced: Collection[int] = ()
 
 
 def expired(snapshots: Collection[Snap], current: int, keep: Keep, now_ms: int) -> list[int]:
     """The snapshots that nobody needs any more.
 
-    The newest of each query stays too, because it says how far that query has come; of very many that are pinned, the
-    newest `PINS_MAX`.
+    The newest of each query stays too, because it says how far that query has come; of very many that
+    notifications have named, the newest `ANNOUNCED_MAX`.
     """
     order = sorted(snapshots, key=lambda one: one.number, reverse=True)
     kept = {current, *(one.id for one in order[: keep.newest])}
-    kept |= {one.id for one in [one for one in order if one.id in keep.pinned][:PINS_MAX]}
+    kept |= {*keep.pinned, *[one.id for one in order if one.id in keep.announced][:ANNOUNCED_MAX]}
     seen: set[str] = set()
     replaced_ms = now_ms
     for one in order:

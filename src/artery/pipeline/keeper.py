@@ -151,11 +151,10 @@ class Keeper:
 
     def _to_keep(self, table: Table, pins: dict[str, set[int]]) -> Keep:
         """What readers hold, and what notifications have named; only candles are announced."""
-        held = pins.get(table.name, set())
-        if table is OHLC:
-            since_ms = self._now_ms() - int(self._settings.lake.pin_h * 3_600_000)
-            held = held | set(upkeep.announced(self._session, since_ms))
-        return Keep(held, int(self._settings.lake.keep_min * 60_000))
+        since_ms = self._now_ms() - int(self._settings.lake.pin_h * 3_600_000)
+        named = upkeep.announced(self._session, since_ms) if table is OHLC else []
+        held, ms = pins.get(table.name, set()), int(self._settings.lake.keep_min * 60_000)
+        return Keep(held, ms, announced=frozenset(named))
 
     async def _pins(self) -> dict[str, set[int]]:
         found: dict[str, set[int]] = {}

@@ -16,12 +16,14 @@ from artery.lake.state import SMALL_BYTES, File, Look, Snap
 from artery.lake.tables import REQUESTS, TABLES, Table
 from artery.pipeline.compaction import Job, Keep, expired, jobs
 from artery.settings import Settings
+from artery.telemetry import logger
 
 TARGET_BYTES = 128 * 1024 * 1024
 SORT_BYTES = 64 * 1024 * 1024
 """What is joined is put in the order of markets, so that one market's rows lie together; beyond this it is too much."""
 ORPHANS_S = 600.0
 """How long the search for files that nobody names may take."""
+_log = logger("pipeline")
 Tell = Callable[[int, int, str], None]
 """How many steps are done, of how many, and what is being done."""
 
@@ -65,6 +67,9 @@ def expire(session: Any, table: Table, keep: Keep, now_ms: int) -> int:
     """Remove the snapshots that nobody needs, and the files that only they name; return how many went."""
     state = look(session, table)
     gone = expired(state.snapshots, state.current, keep, now_ms)
+    early = len({*gone} & {*keep.announced})
+    if early:
+        _log.warning("snapshots go that notifications have named, as there are too many", table=table.name, count=early)
     if gone:
         removal = load(session, table).expireSnapshots().expireOlderThan(0)
         for one in gone:
