@@ -13,6 +13,7 @@ from artery.bus.trimmer import GROWTH, trim_stream
 from artery.errors import PositionLost
 from artery.model import codec
 from artery.model.events import Mark
+from tests.kafka import BROKER
 from tests.servers import RedisServer
 
 G = "cg_storage_trade"
@@ -25,9 +26,12 @@ def server() -> Iterator[RedisServer]:
     made.end()
 
 
-@pytest.fixture(params=["sqlite", "redis"])
+@pytest.fixture(params=["sqlite", "redis", "kafka"])
 async def bus(request: pytest.FixtureRequest, server: RedisServer, tmp_path: Path) -> AsyncIterator[Bus]:
-    made = open_bus(f"sqlite:///{tmp_path}/bus.db" if request.param == "sqlite" else server.new_url())
+    if request.param == "kafka":
+        made = open_bus(BROKER.running_url(), BROKER.new_base())
+    else:
+        made = open_bus(f"sqlite:///{tmp_path}/bus.db" if request.param == "sqlite" else server.new_url())
     yield made
     await made.close()
 

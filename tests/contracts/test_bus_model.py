@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from hypothesis import HealthCheck, settings
+import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from artery.bus.base import START, Bus, Entry
 from artery.errors import PositionLost
 from tests.contracts.conftest import BusKit
+from tests.contracts.models import MODEL_S, behaves
 
 T = TypeVar("T")
 GROUPS = st.sampled_from(["g1", "g2"])
@@ -204,15 +205,6 @@ class Machine(RuleBasedStateMachine):
             assert state.last == self.positions[model.last]
 
 
+@pytest.mark.timeout(MODEL_S)
 def test_groups_and_trimming_behave_as_the_model_does(bus_kit_in_no_loop: BusKit) -> None:
-    run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        lambda: Machine(bus_kit_in_no_loop),
-        settings=settings(
-            max_examples=25,
-            stateful_step_count=30,
-            deadline=None,
-            derandomize=True,
-            database=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    behaves(lambda: Machine(bus_kit_in_no_loop), examples=25, steps=30)

@@ -2,12 +2,13 @@
 
 import asyncio
 
-from hypothesis import HealthCheck, settings
+import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from artery.live.base import LeaderLock, Term
 from tests.contracts.conftest import LockKit
+from tests.contracts.models import MODEL_S, behaves
 
 WHO = st.integers(0, 2)
 TTL = 1.0
@@ -68,23 +69,14 @@ class Machine(RuleBasedStateMachine):
         assert sum(self.leads(who) for who in range(3)) <= 1
 
 
+@pytest.mark.timeout(MODEL_S)
 def test_at_most_one_leads_whatever_happens(lock_kit_in_no_loop: LockKit) -> None:
     kit = lock_kit_in_no_loop
     loop = asyncio.new_event_loop()
     locks = [kit.contender() for _ in range(3)]
     keys = iter(range(10_000))
     try:
-        run_state_machine_as_test(  # type: ignore[no-untyped-call]
-            lambda: Machine(kit, loop, locks, f"artery:lock:{next(keys)}"),
-            settings=settings(
-                max_examples=30,
-                stateful_step_count=25,
-                deadline=None,
-                derandomize=True,
-                database=None,
-                suppress_health_check=list(HealthCheck),
-            ),
-        )
+        behaves(lambda: Machine(kit, loop, locks, f"artery:lock:{next(keys)}"), examples=30, steps=25)
         assert next(keys) > 1
     finally:
         loop.run_until_complete(kit.close())
