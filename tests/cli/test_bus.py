@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from artery.app.bus_copy import copy
 from artery.app.bus_entries import Missing, Seen, paced, place_of, span, tail
-from artery.app.bus_view import group_rows, known_stream, letter_rows, opened_bus, requeue_all, stream_rows, warning_of
+from artery.app.bus_view import group_rows, letter_rows, opened_bus, requeue_all, stream_rows, warning_of
 from artery.bus.base import DEAD, START, Bus
 from artery.bus.open import open_bus
 from artery.errors import BadInput, Fenced, Unavailable
@@ -297,13 +297,6 @@ def test_the_commands_answer_people_and_programs(tmp_path: Path) -> None:
     rows = artery("bus", "tail", "trade", "--since", "1h", "--limit", "3", "--json", folder=tmp_path).out.splitlines()
     assert [json.loads(row)["fields"]["tid"] for row in rows] == ["0", "1", "0"]
     assert read(artery("bus", "trim", "--json", folder=tmp_path)) == []
-
-
-async def test_a_stream_that_everybody_knows_is_named_without_a_look_at_the_log() -> None:
-    async with opened_bus(f"kafka://127.0.0.1:{free_port()}", "md_stream") as away:
-        assert await known_stream(away, "trade") == "trade"
-        with pytest.raises(Unavailable):
-            await known_stream(away, "mine")
 
 
 def test_requeueing_all_says_by_its_exit_code_that_some_stayed(tmp_path: Path) -> None:
