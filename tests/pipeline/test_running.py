@@ -225,3 +225,30 @@ async def test_a_query_that_has_died_is_noticed(spark: House, settings: Settings
         with pytest.raises(Unavailable, match="the fast query has stopped"):
             await running.check()
     await bus.close()
+
+
+class Late:
+    """A query as Spark leaves it whose helper was not there in time."""
+
+    isActive = False  # noqa: N815 (Spark's name)
+
+    def exception(self) -> str:
+        return "Python worker failed to connect back."
+
+
+async def test_a_query_whose_helper_was_late_is_started_again_unless_it_has_made_candles(
+    spark: House, settings: Settings
+) -> None:
+    bus = open_bus(settings.bus_url())
+    start = BASE + 40 * MINUTE
+    async with pipeline(spark, settings, bus, epoch=1, killed=False) as running:
+        await asyncio.to_thread(running._queries["fast"].stop)
+        running._queries["fast"] = Late()
+        await running.check()
+        trades = some(1, 5, start, coin="LATE")
+        await market(bus, trades, start + MINUTE)
+        await until(folded(bus, trades, start + MINUTE), running)
+        running._queries["fast"] = Late()  # it has made candles, so this is not its start
+        with pytest.raises(Unavailable, match="connect back"):
+            await running.check()
+    await bus.close()
