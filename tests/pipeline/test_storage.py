@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from artery.bus.base import START
+from artery.lake.reads import Lake
 from artery.model import codec
 from artery.model.events import Book, Candle, Mark, Trade
 from artery.model.periods import Period
@@ -113,12 +114,13 @@ def test_a_crash_after_a_commit_repeats_nothing(spark: House, log: Log) -> None:
 
 
 def test_commits_name_the_query_the_batch_and_the_positions(spark: House, log: Log) -> None:
-    store = Stored(spark, log)
+    store, number = Stored(spark, log), 4_711  # of its own, as other tests write the same tables
+    store.query = StoreQuery(ZERO, log.bus, log.calls, number)
     log.append("trade", *encoded(trade(1, BASE, coin="NAMED")))
     log.append("book", *encoded(book("NAMED", BASE)))
     log.append("candle", *encoded(own("NAMED", "11")))
     store.run()
-    assert spark.lake.positions() == {
+    assert Lake(spark.settings.folder, number).positions() == {
         "trade": "1",
         "book": "1",
         "candle": "1",

@@ -4,11 +4,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from artery.lake.places import NAME
-from artery.lake.tables import OHLC, REQUESTS, Table
+from artery.lake.tables import GAPS, OHLC, REQUESTS, Table
+from artery.pipeline.repairs import Repairs
 from artery.pipeline.upkeep import load
 
 VALUES = ("open", "high", "low", "close", "volume", "trades")
@@ -62,6 +64,22 @@ def merge_recomputed(rows: DataFrame, part: Slice) -> None:
     """Closed candles folded anew from the lake's trades; the venue's word stands."""
     t = _target(OHLC)
     _correct(rows, part, (t["source"] != F.lit("history")) & (~t["closed"] | _differs()))
+
+
+def note_repairs(session: Any, repairs: Repairs) -> bool:
+    """Say in `gaps` what is known to be filled; whether there was something to say."""
+    reach = repairs.reach_ms()
+    if reach is None:
+        return False
+    part = Slice(reach[0] * 1_000, reach[1] * 1_000)
+    rows = session.table(f"{NAME}.{GAPS.full_name}").where(within(F.col("`from`"), part))
+    found = repairs.repaired(rows.toArrow().to_pylist())
+    if found:
+        s = _source(GAPS)
+        fresh = {name: s[name] for name in ("repaired_at", "repaired_from")}
+        filled = session.createDataFrame(pa.Table.from_pylist(found, schema=GAPS.schema))
+        _into(filled, GAPS, "from", part).whenMatched().update(fresh).merge()
+    return bool(found)
 
 
 def sign(session: Any, summary: dict[str, str]) -> None:

@@ -21,6 +21,7 @@ from artery.model.periods import Period
 from artery.model.tickers import parse_ticker, ticker
 from artery.pipeline import columns, decode
 from artery.pipeline.decode import Raw
+from artery.pipeline.repairs import Repair, repair_of
 from artery.wire.artery_pb2 import OHLCBatch
 
 pc: Any = compute  # its stubs know neither decimals nor chunks
@@ -32,11 +33,12 @@ _READ = attrgetter("start_ms", *_PRICES, "volume", "trades", "closed")
 
 class Pages(msgspec.Struct, frozen=True):
     """The candles of some pages as rows of `ohlc`, of two of the same key the later one; the last pages of clients'
-    requests; and which entries are bad."""
+    requests; which entries are bad; and which holes were asked for that end in them."""
 
     table: pa.Table
     closing: list[OHLCBatch]
     bad: list[tuple[Raw, BadEvent]]
+    repairs: list[Repair] = []
 
 
 def pages_of(entries: Iterable[Raw]) -> Pages:
@@ -44,17 +46,20 @@ def pages_of(entries: Iterable[Raw]) -> Pages:
     tables: list[pa.Table] = []
     closing: list[OHLCBatch] = []
     bad: list[tuple[Raw, BadEvent]] = []
+    repairs: list[Repair] = []
     for raw in entries:
         try:
             page, event_ts = decode.page(raw)
             tables.append(_candles(page, event_ts))
             if decode.closes(page):
                 closing.append(page)
+            if (repair := repair_of(page, event_ts)) is not None:
+                repairs.append(repair)
         except BadEvent as error:
             bad.append((raw, error))
     found = pa.concat_tables([OHLC.schema.empty_table(), *tables])
     placed = found.append_column("at", pa.array(range(found.num_rows), pa.int64()))
-    return Pages(columns.once(placed, OHLC.key, "max").drop_columns("at"), closing, bad)
+    return Pages(columns.once(placed, OHLC.key, "max").drop_columns("at"), closing, bad, repairs)
 
 
 def _candles(page: OHLCBatch, event_ts: int) -> pa.Table:

@@ -17,6 +17,7 @@ from artery.model.tickers import parse_ticker, ticker
 from artery.pipeline import columns, decode, pages
 from artery.pipeline.data_files import Home, Written, write
 from artery.pipeline.decode import Raw
+from artery.pipeline.repairs import Repair
 
 pc: Any = compute  # its stubs know neither decimals nor chunks
 
@@ -50,10 +51,12 @@ client's request is in `outcome`, as its protobuf."""
 
 
 class Reached(msgspec.Struct, frozen=True):
-    """What the row of kind `end` says: how far the batch reaches, and which files hold its trades if no rows do."""
+    """What the row of kind `end` says: how far the batch reaches, which files hold its trades if no rows do, and which
+    repairs end in it."""
 
     positions: dict[str, str]
     files: list[Written] = []
+    repairs: list[Repair] = []
 
 
 class Rows:
@@ -66,6 +69,7 @@ class Rows:
         self._rows: dict[tuple[Any, ...], Row] = {}
         self._columns: list[pa.Table] = []
         self._files: list[Written] = []
+        self._repairs: list[Repair] = []
 
     def take(self, stream: str, entries: Iterable[Raw]) -> None:
         """Take in entries of one stream, oldest first; of `trade` and `history` all at once."""
@@ -84,7 +88,7 @@ class Rows:
 
     def record_batch(self, end: dict[str, str]) -> pa.RecordBatch:
         """All rows as Spark takes them, and how far they reach."""
-        reached = {"kind": END, "end": msgspec.json.encode(Reached(end, self._files)).decode()}
+        reached = {"kind": END, "end": msgspec.json.encode(Reached(end, self._files, self._repairs)).decode()}
         rest = pa.Table.from_pylist([*self._rows.values(), reached], schema=SCHEMA)
         return pa.concat_tables([*self._columns, rest]).combine_chunks().to_batches()[0]
 
@@ -105,6 +109,7 @@ class Rows:
     def _take_history(self, entries: Iterable[Raw]) -> None:
         found = pages.pages_of(entries)
         self._keep(HISTORY, OHLC, found.table)
+        self._repairs += found.repairs
         for last in found.closing:
             self._rows.setdefault((OUTCOME, last.request_id), {"kind": OUTCOME, "outcome": last.SerializeToString()})
         for raw, error in found.bad:

@@ -28,6 +28,7 @@ from artery.pipeline.merges import Slice
 from artery.pipeline.offsets import STORE, Offsets
 from artery.pipeline.outcomes import Outcomes
 from artery.pipeline.progress import Progress
+from artery.pipeline.repairs import Repair, Repairs
 from artery.pipeline.session import suit
 from artery.pipeline.symbols import Tidings
 from artery.pipeline.transforms import SLACK_MS, candles_of, late_windows
@@ -82,6 +83,7 @@ class Found(msgspec.Struct, frozen=True):
     outcomes: int = 0
     rows: int = 0
     files: Sequence[Written] = ()
+    repairs: Sequence[Repair] = ()
 
     def files_of(self, kind: str) -> list[Written]:
         """The files with the batch's rows of this kind."""
@@ -124,6 +126,7 @@ class StoreQuery:
         self._periods = tuple(periods)
         self._announce = announce
         self._rows = 0
+        self._repairs = Repairs()
 
     def on_batch(self, found: Any, batch_id: int) -> None:
         """Spark's foreachBatch."""
@@ -165,6 +168,8 @@ class StoreQuery:
                 self._sign(batch, batch_id)
                 with self.progress.phase("correct"):
                     self._recompute(_trades(batch, found))
+            if kind == rows.HISTORY and (found.repairs or found.slices.get(rows.GAP)):
+                self._note_repairs(batch, batch_id, found.repairs)
             finishes = kind == rows.HISTORY and self._outcomes is not None and found.outcomes > 0
             files = found.files_of(kind)
             for number, part in enumerate(parts, 1):
@@ -236,6 +241,14 @@ class StoreQuery:
             self._outcomes.commit(batch.sparkSession, pages)
             self._count(REQUESTS)
             self._outcomes.announce()
+
+    def _note_repairs(self, batch: DataFrame, batch_id: int, repairs: Sequence[Repair]) -> None:
+        """Before the candles that repair: a crash on the way does both again."""
+        self._repairs.take(repairs, min(period.seconds for period in self._periods))
+        self._sign(batch, batch_id)
+        with self.progress.phase("repaired"):
+            if merges.note_repairs(batch.sparkSession, self._repairs):
+                self._count(GAPS)
 
     def _stored(self, table: Table) -> None:
         self._count(table)
@@ -341,6 +354,7 @@ def look(batch: DataFrame) -> Found:
         sum(row["count"] for row in seen if row["kind"] == rows.OUTCOME),
         sum(row["count"] for row in seen if row["kind"] in _STREAM),
         reached.files,
+        reached.repairs,
     )
 
 
