@@ -5,8 +5,10 @@ import asyncio
 import os
 import shutil
 import signal
+import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from decimal import Decimal
 
 import psutil
 
@@ -24,7 +26,9 @@ from tests.faults.venue import COINS, Scene, reaches, scene
 from tests.journeys import ledger
 
 START_S = 240.0
-POINTS = ("symbols", "appended:3", "saved", "stored", "stored:2", "committed")
+POINTS = ("symbols", "appended:3", "saved", "stored", "stored:2", "corrected", "committed")
+LATE, LATE_MS = "LATE", 2 * 3_600_000
+"""A market of which every trade comes so late that only the lake can put it into its candle."""
 PERIODS = (Period(5), Period(60))
 
 
@@ -47,7 +51,19 @@ def killed(child: Child) -> None:
             os.kill(each.pid, signal.SIGKILL)
 
 
+async def come_late(one: Scene, number: int) -> None:
+    """A trade that is two hours late when it comes, as from a venue that was asked again."""
+    now_ms = int(time.time() * 1_000)
+    late = Trade(
+        provider="sim", coin=LATE, event_ts=now_ms, epoch=1, seq=number, ts=now_ms - LATE_MS, tid=f"late-{number}",
+        px=Decimal(100 + number), sz=Decimal(1), side="B",
+    )  # fmt: skip
+    await one.bus.append("trade", [codec.encode(late)])
+
+
 async def at_point(one: Scene, point: str) -> None:
+    if point == "corrected":
+        await come_late(one, 1)
     assert await pipeline(one, f"pipeline.{point}").ended(START_S) == -signal.SIGKILL
 
 
@@ -117,7 +133,7 @@ async def judged(trial: Trial, one: Scene, feed: Child, head: str, lake: Lake) -
     sent = [entry.fields | {"place": entry.id} for entry in await one.entries("trade")]
     names = {f"{said['coin']}/{said['ts']}/{said['tid']}": said["place"] for said in sent}
     acked = {name for name, at in names.items() if place(at) <= place(head)}
-    rows = ledger.lake_trades(lake, COINS)
+    rows = ledger.lake_trades(lake, sorted({*COINS, *(said["coin"] for said in sent)}))
     sights: list[Sight] = [
         Seen(f"{coin}/{ts}/{tid}", str(copy)) for (coin, ts, tid), copies in rows.items() for copy in range(copies)
     ]
