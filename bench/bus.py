@@ -21,7 +21,7 @@ from tests.kafka import JARS, KafkaServer
 from tests.servers import RedisServer
 
 BATCH = 100
-ROUNDS, BATCHES = 9, 40
+ROUNDS, BATCHES = 25, 40
 TURNS = 300
 """Single batches in turns, where two of our own logs are compared: a stall of the disk then decides nothing."""
 SHORT, LONG = 10_000, 1_000_000

@@ -5,6 +5,7 @@ import functools
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 from artery.bus import sqlite_groups as groups
@@ -24,11 +25,13 @@ from artery.bus.sqlite_schema import (
 )
 from artery.bus.sqlite_torn import count_torn
 from artery.bus.sqlite_watch import Watch
-from artery.errors import BadInput
+from artery.errors import ArteryError, BadInput
 from artery.store.sqlite_file import connect, open_file
 from artery.store.sqlite_thread import Reader, Writer
 
 SWEEP_ROWS = 500
+AHEAD_MAX = 1_000
+"""Entries in a page of a group, of which the next one is read ahead."""
 
 T = TypeVar("T")
 
@@ -53,6 +56,8 @@ class SqliteBus:
         self._clock = clock
         self._monotonic = monotonic  # the machine's, so it means the same to every process that shares the file
         self._there: set[str] = set()
+        self._behind: dict[tuple[str, str], tuple[int, int]] = {}
+        self._ahead: dict[tuple[str, str], list[Entry]] = {}
         self._first: sqlite3.Connection | None = open_file(path)
         prepare(self._first, path)
         count_torn(self._first, path)
@@ -172,20 +177,34 @@ class SqliteBus:
         check_name(consumer, "consumer")
         deadline = self._monotonic() + wait_ms / 1_000
         while True:
-            now_ms = self._now_ms()
+            ahead, now_ms = self._ahead.pop((table, group), []), self._now_ms()
             work = functools.partial(
-                groups.read_new, table=table, group=group, consumer=consumer, limit=limit, now_ms=now_ms
+                groups.read_new, table=table, group=group, consumer=consumer, limit=limit, now_ms=now_ms, ahead=ahead
             )
             entries, last, lost = await self._writer.submit(work, durable=False)
             if lost is not None:
                 raise lost
+            if len(entries) == limit <= AHEAD_MAX:
+                self._behind[table, group] = last, limit
             left_s = deadline - self._monotonic()
             if entries or limit <= 0 or left_s <= 0 or not await self._watch.beyond(table, last, left_s):
                 return entries
 
+    def _look_ahead(self, table: str, group: str, last: int, limit: int) -> None:
+        """Have the next page of a group that is behind decoded while the disk keeps the ack of this one."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            with suppress(sqlite3.Error, ArteryError):  # then it is read when it is asked for, and the error said
+                self._ahead[table, group] = groups.look_ahead(connection, table, last, limit)
+
+        self._reader.submit(work)
+
     async def ack(self, stream: str, group: str, ids: Sequence[str]) -> int:
         table, numbers = table_of(self._base, stream), numbers_of(ids)
-        return await self._writer.submit(lambda connection: groups.ack(connection, table, group, numbers))
+        done = self._writer.submit(lambda connection: groups.ack(connection, table, group, numbers))
+        if behind := self._behind.pop((table, group), None):
+            self._look_ahead(table, group, *behind)
+        return await done
 
     async def ack_up_to(self, stream: str, group: str, position: str) -> None:
         table, number = table_of(self._base, stream), number_of(position)

@@ -39,11 +39,17 @@ def _missing(table: str, group: str) -> NoReturn:
 
 
 def read_new(
-    connection: sqlite3.Connection, table: str, group: str, consumer: str, limit: int, now_ms: int
+    connection: sqlite3.Connection,
+    table: str,
+    group: str,
+    consumer: str,
+    limit: int,
+    now_ms: int,
+    ahead: list[Entry],
 ) -> tuple[list[Entry], int, PositionLost | None]:
     """What the group was never given, the newest position it has been given now, and what it can never be given.
 
-    A loss is said once: the group goes on behind it.
+    A loss is said once: the group goes on behind it. `ahead` may be just these entries, read before.
     """
     group_id, last, trimmed, head = _stand(connection, table, group)
     if last < trimmed:
@@ -55,7 +61,17 @@ def read_new(
         return [], last, None
     _insert(connection, group_id, [Run(last + 1, end, consumer, 1, now_ms)])
     _advance(connection, group_id, end)
+    if len(ahead) == end - last and ahead[0].id == str(last + 1):
+        return ahead, end, None
     return log.entries_of(log.span(connection, table, last + 1, end), tries=1), end, None
+
+
+def look_ahead(connection: sqlite3.Connection, table: str, after: int, limit: int) -> list[Entry]:
+    """What a group that stands there will be given next, if there is so much of it."""
+    if log.ends(connection, table)[1] < after + limit:
+        return []
+    lines = log.span(connection, table, after + 1, after + limit)
+    return log.entries_of(lines, tries=1) if lines[0][1] else []
 
 
 def read_pending(
