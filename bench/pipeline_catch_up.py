@@ -1,6 +1,7 @@
 """How fast a log that is already there becomes candles, and rows of the lake; beside plain Spark on the same trades.
 
-`python -m bench.pipeline_catch_up FOLDER TRADES MARKETS [BUS_URL]` prints trades/s into candles, and into the lake.
+`python -m bench.pipeline_catch_up FOLDER TRADES MARKETS [BUS_URL]` prints trades/s into candles, in the second half of
+the log, when all is warm, and into the lake.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from artery.store.open import open_store
 from bench.pipeline_market import fill
 from bench.rows import Row, row
 
-TRADES, FEWER = 2_000_000, 500_000
+TRADES, MORE = 2_000_000, 4_000_000
 MARKETS, FEW, MANY = 20, 10, 1_000
 FILES = 20
 WAIT_S = 600.0
@@ -52,8 +53,8 @@ class CatchUp:
         self._trades, self._markets = trades, markets
         self._head = START
 
-    async def run(self) -> tuple[float, float]:
-        """Trades a second into candles, and into the lake, one after the other."""
+    async def run(self) -> tuple[float, float, float]:
+        """Trades a second into candles, in the second half too, and into the lake, one after the other."""
         bus, store = open_bus(self.settings.bus_url()), open_store(self.settings.store_url())
         spark = Spark(self.settings)
         running: InTurn | None = None
@@ -61,10 +62,10 @@ class CatchUp:
             self._head = await fill(bus, self._trades, self._markets)
             running = InTurn(self.settings, spark, bus, store, 1)
             await running.start()
-            candles = await self._pace(running, lambda status: status["trade_position"])
+            candles, warm = await self._pace(running, lambda status: status["trade_position"])
             running.candles_are_made.set()
-            lake = await self._pace(running, lambda status: status["stored_position"])
-            return candles, lake
+            lake, _ = await self._pace(running, lambda status: status["stored_position"])
+            return candles, warm, lake
         finally:
             if running is not None:
                 await running.stop()
@@ -72,9 +73,11 @@ class CatchUp:
             await bus.close()
             await store.close()
 
-    async def _pace(self, running: Running, position: Callable[[dict[str, Any]], str]) -> float:
-        """From the end of the first batch, in which Java and the workers get warm, to the end of the last."""
+    async def _pace(self, running: Running, position: Callable[[dict[str, Any]], str]) -> tuple[float, float]:
+        """From the end of the first batch, in which Java and the workers get warm, to the end of the last; and from the
+        end of the batch in which half of the log was reached."""
         first: tuple[int, float] | None = None
+        half: tuple[int, float] | None = None
         deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline:
             await running.check()
@@ -83,8 +86,11 @@ class CatchUp:
             at = round(place(reached)[-1] / place(self._head)[-1] * self._trades)
             if first is None and at:
                 first = at, now
-            if reached == self._head and first is not None:
-                return (at - first[0]) / max(now - first[1], 0.001)
+            if half is None and at >= self._trades // 2:
+                half = at, now
+            if reached == self._head and first is not None and half is not None:
+                whole, later = ((at - was) / max(now - then, 0.001) for was, then in (first, half))
+                return whole, later
             await asyncio.sleep(0.01)
         raise SystemExit("the pipeline did not catch up in time")
 
@@ -100,12 +106,12 @@ async def apart(module: str, *values: int | str) -> list[float]:
         return [float(figure) for figure in done.stdout.split()]
 
 
-async def measure(trades: int = TRADES, fewer: int = FEWER) -> list[Row]:
+async def measure(trades: int = TRADES, more: int = MORE) -> list[Row]:
     """Candles and lake of a long log, plain Spark beside it, and what many markets cost."""
-    candles, lake = await apart("pipeline_catch_up", trades, MARKETS)
+    candles, _, lake = await apart("pipeline_catch_up", trades, MARKETS)
     (plain,) = await apart("pipeline_plain", trades, MARKETS, FILES)
-    few, _ = await apart("pipeline_catch_up", fewer, FEW)
-    many, _ = await apart("pipeline_catch_up", fewer, MANY)
+    _, few, _ = await apart("pipeline_catch_up", more, FEW)
+    _, many, _ = await apart("pipeline_catch_up", more, MANY)
     return [
         row("pipeline.fold_per_s", candles, "trades/s", ">= 80000"),
         row("pipeline.fold.plain_spark", candles, "trades/s", ">= 2", "plain Spark", round(plain)),

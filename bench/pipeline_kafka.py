@@ -26,40 +26,33 @@ from tests.kafka import JARS, KafkaServer
 
 TRADES, MARKETS = 1_000_000, 20
 BATCH = 100_000
-UNIT_S = 60
 _FIELDS = "provider string, coin string, ts string, epoch string, seq string, px string, sz string"
 _CONNECTOR = JARS.parent / "kafka"
 
 
 def parsed(values: DataFrame) -> DataFrame:
-    """Each trade as a bar of its own, by Spark's own functions."""
+    """Parts of candles, by Spark's own functions alone: each trade is first a bar of its own."""
     exact = "decimal(38,18)"
-    trade = values.select("offset", F.from_json(F.col("value").cast("string"), _FIELDS).alias("t")).select(
-        "offset", "t.*"
-    )
+    trade = values.select(F.from_json(F.col("value").cast("string"), _FIELDS).alias("t")).select("t.*")
     place = F.struct(*(F.col(name).cast("long").alias(name) for name in ("ts", "epoch", "seq")))
     price = F.col("px").cast(exact)
-    ts = F.col("ts").cast("long")
     columns = {
-        "kind": F.lit("bar"),
         "provider": F.col("provider"),
         "coin": F.col("coin"),
-        "period_s": F.lit(0),
-        "start_ms": ts - ts % F.lit(UNIT_S * 1_000),
+        "start_ms": F.col("ts").cast("long"),
         "first": place,
         "last": place,
         **dict.fromkeys("ohlc", price),
         "v": F.col("sz").cast(exact),
         "n": F.lit(1).cast("long"),
-        "up_to": F.col("offset").cast("string"),
-        "at": F.array("offset"),
     }
-    return trade.select(*(column.alias(name) for name, column in columns.items()))
+    bars = trade.select(*(column.alias(name) for name, column in columns.items())).coalesce(1)
+    return partials(partials(bars, [DERIVED[0]]), DERIVED)
 
 
 def folded(values: DataFrame) -> DataFrame:
-    """The same bars as our source makes of a batch, from the connector's rows."""
-    return values.select("offset", "value").mapInArrow(_fold, from_arrow_schema(SCHEMA))
+    """The same parts of candles as our source makes of a batch, from the connector's rows."""
+    return values.select("offset", "value").coalesce(1).mapInArrow(_fold, from_arrow_schema(SCHEMA))
 
 
 def _fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -67,7 +60,7 @@ def _fold(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         offsets, values = batch.column(0).to_pylist(), batch.column(1).to_pylist()
         entries += [(str(offset + 1), value) for offset, value in zip(offsets, values, strict=True)]
-    yield from trade_bars(entries, UNIT_S).to_batches()
+    yield from trade_bars(entries).to_batches()
 
 
 def connector_per_s(folder: Path, brokers: str, topic: str, trades: int, how: int) -> float:
@@ -97,8 +90,7 @@ def connector_per_s(folder: Path, brokers: str, topic: str, trades: int, how: in
     done: list[tuple[int, float]] = []
 
     def seen(frame: DataFrame, _batch: int) -> None:
-        bars = (parsed, folded)[how](frame)
-        table = partials(bars.coalesce(1), DERIVED).toArrow().to_pylist()
+        table = (parsed, folded)[how](frame).toArrow().to_pylist()
         done.append((sum(each["n"] for each in table if each["period_s"] == DERIVED[0].seconds), time.monotonic()))
 
     query = read.writeStream.foreachBatch(seen).option("checkpointLocation", f"{folder}/checkpoint")
@@ -119,7 +111,7 @@ async def measure(trades: int = TRADES) -> list[Row]:
         server = KafkaServer(Path(name) / "kafka")
         try:
             url = server.running_url()
-            ours, lake = await apart("pipeline_catch_up", trades, MARKETS, url)
+            ours, _, lake = await apart("pipeline_catch_up", trades, MARKETS, url)
             broker = [url.removeprefix("kafka://"), "md_stream.trade", trades]
             (with_json,) = await apart("pipeline_kafka", *broker, 0)
             (with_fold,) = await apart("pipeline_kafka", *broker, 1)

@@ -124,7 +124,7 @@ class Pipeline:
     heap_mb: int = _setting(320, "memory of the driver's Java heap")
     executor_mb: int = _setting(512, "on a cluster, memory of the Java heap of each executor")
     batch_max: int = _setting(
-        100_000, "trades in one micro-batch of candles, at most; in one for the lake twice as many"
+        400_000, "trades in one micro-batch of candles, at most; in one for the lake half as many"
     )
     publish_url: str = _setting(
         "", "where the pipeline listens for relays that connect to it (tcp://host:5557); empty: it connects to relays"

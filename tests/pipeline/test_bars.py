@@ -16,6 +16,7 @@ from artery.pipeline.minutes import Span
 from artery.wire import history
 
 BASE = 1_730_000_100_000
+MINUTES = [Period(60), Period(120)]
 
 
 def trade(seq: int, ts: int, px: str = "10", sz: str = "1", coin: str = "BTC", epoch: int = 1) -> Trade:
@@ -43,7 +44,7 @@ def entries(*trades: Trade) -> list[tuple[str, bytes]]:
 
 def trade_rows(raws: list[tuple[str, bytes]]) -> list[bars.Row]:
     """Bars of a second, in the order of their markets' first trades."""
-    return [row for row in trade_bars(raws).to_pylist() if row["kind"] == bars.BAR]
+    return [row for row in trade_bars(raws, [Period(1)]).to_pylist() if row["kind"] == bars.BAR]
 
 
 def page(*candles: Candle) -> dict[str, str]:
@@ -145,8 +146,15 @@ def test_bars_are_the_fold_of_the_trades_exactly(drawn: list[tuple[int, Decimal,
     assert found == {key: [getattr(bar, name) for name in "ohlcvn"] for key, bar in wanted.items()}
 
 
-def test_a_bar_is_as_long_as_every_period_can_be_made_of() -> None:
-    rows = trade_bars(entries(trade(1, BASE), trade(2, BASE + 59_999), trade(3, BASE + 60_000)), 60).to_pylist()
-    assert [(row["start_ms"], row["n"]) for row in rows if row["kind"] == bars.BAR] == [(BASE, 2), (BASE + 60_000, 1)]
+def test_the_newest_position_is_by_number_not_by_text() -> None:
+    rows = trade_rows([raw(9, codec.encode(trade(1, BASE))), raw(10, codec.encode(trade(2, BASE + 1)))])
+    assert [row["up_to"] for row in rows] == ["10"]
+
+
+def test_every_period_is_folded_and_each_market_says_how_far_it_reaches() -> None:
+    made = trade_bars(entries(trade(1, BASE), trade(2, BASE + 59_999), trade(3, BASE + 60_000)), MINUTES)
+    rows = made.to_pylist()
+    found = {(row["period_s"], row["start_ms"]): row["n"] for row in rows if row["kind"] == bars.BAR}
+    assert found == {(60, BASE): 2, (60, BASE + 60_000): 1, (120, BASE - 60_000): 2, (120, BASE + 60_000): 1}
     reached = batch_of(bars.pa.Table.from_pylist([rows[-1]], schema=bars.SCHEMA))[0].reach
     assert reached == {("sim", "BTC"): ((1, 1), (1, 3))}

@@ -3,7 +3,7 @@
 import pytest
 
 from artery.errors import Fenced
-from artery.pipeline import saved
+from artery.pipeline import shelf
 from artery.pipeline.fast import WRITER, Onward
 from tests.pipeline.conftest import House, Log
 from tests.pipeline.whole import BASE, DAY, Whole, newest, scenario, values, wanted
@@ -13,13 +13,13 @@ def test_candles_that_could_not_be_appended_are_not_saved_as_shown(spark: House,
     whole, entries = Whole(spark, log, number=8_100), scenario(3, "FENCED")
     whole.take(entries[:60], entries[59].event_ts)
     whole.run()
-    before = log.do(lambda: whole.store.get(f"{saved.KEY}8100"))
+    before = log.do(lambda: whole.store.get(f"{shelf.KEY}8100"))
     log.do(lambda: log.bus.append("candle", [], writer=WRITER, epoch=whole.epoch + 1))
     whole.take(entries[60:], entries[-1].event_ts)
     with pytest.raises(Fenced):
         whole.run()
     whole.fast.save()
-    assert log.do(lambda: whole.store.get(f"{saved.KEY}8100")) == before
+    assert log.do(lambda: whole.store.get(f"{shelf.KEY}8100")) == before
     whole.begin()
     whole.run()
     whole.end(BASE + 10 * DAY)

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 from artery.model import codec
 from artery.model.events import Trade
-from artery.pipeline import saved
+from artery.pipeline import shelf
 from tests.pipeline.conftest import House, Log
 from tests.pipeline.test_storage import own, page
 from tests.pipeline.whole import BASE, DAY, Whole, came, newest, values, wanted
@@ -20,7 +20,7 @@ def quarter(coin: str) -> list[Trade]:
 
 def lose_the_store(whole: Whole, now_ms: int) -> None:
     """A driver that begins without what was saved, on a log that was trimmed."""
-    whole.log.do(lambda: whole.store.delete(f"{saved.KEY}{whole.number}"))
+    whole.log.do(lambda: whole.store.delete(f"{shelf.KEY}{whole.number}"))
     whole.log.do(lambda: whole.log.bus.trim("trade", keep=5))
     whole.now_ms = now_ms
     whole.begin()

@@ -10,9 +10,11 @@ from artery.bus.base import START, Bus
 from artery.bus.log_id import log_id, name_log
 from artery.bus.open import open_bus
 from artery.bus.reader import open_reader
+from artery.pipeline import shelf
 from artery.pipeline.candles import CandleBook
 from artery.pipeline.offsets import FAST
-from artery.pipeline.saved import KEY, Saved, encode, restore, resumed
+from artery.pipeline.saved import restore, resumed
+from artery.pipeline.shelf import Saved
 from artery.store.open import open_store
 from tests.servers import RedisServer
 
@@ -68,9 +70,9 @@ async def test_a_book_of_another_log_is_not_taken_for_one_of_this(url: str, bus:
     here = await name_log(bus, 1_000)
     assert (here, await name_log(bus, 900), await log_id(bus)) == (1_000, 1_000, 1_000)
     known = dict.fromkeys(FAST, START) | {"trade": ids[0]}
-    await store.put(f"{KEY}999", encode(Saved(known, START, book.state())))
+    await shelf.write(store, 999, Saved(known, START, book.state()))
     assert (await restore(book, store, bus, reader, here))[0] == dict.fromkeys(FAST, START)
-    await store.put(f"{KEY}{here}", encode(Saved(known, START, book.state())))
+    await shelf.write(store, here, Saved(known, START, book.state()))
     assert (await restore(book, store, bus, reader, here))[0] == known
     reader.close()
     await store.close()

@@ -260,4 +260,7 @@ def test_an_error_of_spark_is_said_in_the_words_of_its_last_cause() -> None:
     assert reason(Exception(java + "Caused by: java.io.IOException: No space left\n\tat y")) == (
         "java.io.IOException: No space left"
     )
+    python = "An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):\n"
+    raised = '  File "x.py", line 1, in call\n    work()\nartery.errors.Limit: too large\n\nSQLSTATE: XXKST'
+    assert reason(Exception(python + raised)) == "artery.errors.Limit: too large"
     assert reason(Exception()) == "Exception"

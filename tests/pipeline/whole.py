@@ -112,7 +112,7 @@ class Whole:
         reader = READER(self.log.url, "md_stream")
         end = {stream: reader.head(stream) for stream in FAST}
         parts = {stream: span(reader, stream, self.at[stream], end[stream]) for stream in FAST}
-        made = record_batch(bars.feed_rows(parts["feed"]), end, trade_bars(parts["trade"], 60))
+        made = record_batch(bars.feed_rows(parts["feed"]), end, trade_bars(parts["trade"]))
         frame = self.spark.session.createDataFrame(bars.pa.Table.from_batches([made]))
         self.fast.on_batch(frame, self.storage.batch)
         self.fast.save()

@@ -9,8 +9,9 @@ from artery.app.bus_copy import Carry
 from artery.app.bus_moved import Moved
 from artery.app.wiring import opened_store
 from artery.lake.open import open_lake
-from artery.pipeline import saved
-from artery.pipeline.saved import LAKE_KEY, Saved
+from artery.pipeline import shelf
+from artery.pipeline.saved import LAKE_KEY
+from artery.pipeline.shelf import Saved
 from artery.settings import Settings
 
 
@@ -24,12 +25,11 @@ def carrier(settings: Settings) -> Carry:
         finally:
             lake.close()
         async with opened_store(settings) as store:
-            value = await store.get(f"{saved.KEY}{old}")
-            if value is None:
+            book = await shelf.read(store, old)
+            if book is None:
                 return False
-            book = saved.encode(translated(saved.decode(value), moved))
             await store.put(f"{LAKE_KEY}{new}", msgspec.json.encode(positions(reached, moved)))
-            await store.put(f"{saved.KEY}{new}", book)
+            await shelf.write(store, new, translated(book, moved))
         return True
 
     return carry

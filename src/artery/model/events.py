@@ -14,7 +14,7 @@ Side = Literal["B", "S"]
 Level = tuple[Decimal, Decimal]
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What all events have. `epoch` and `seq` are 0 where a foreign producer gave none."""
 
     provider: str

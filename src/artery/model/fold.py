@@ -15,7 +15,7 @@ Place = tuple[int, int, int]
 """Where a trade stands among its market's: (ts, epoch, seq)."""
 
 
-class Bar(msgspec.Struct, frozen=True):
+class Bar(msgspec.Struct, frozen=True, gc=False):
     """What some trades of one market amount to; `first` and `last` decide open and close when bars join."""
 
     first: Place
@@ -36,16 +36,9 @@ def bar(trade: Trade) -> Bar:
 
 def join(a: Bar, b: Bar) -> Bar:
     """Two bars of different trades as one; order does not matter."""
-    return Bar(
-        first=min(a.first, b.first),
-        last=max(a.last, b.last),
-        o=a.o if a.first <= b.first else b.o,
-        h=max(a.h, b.h),
-        l=min(a.l, b.l),
-        c=a.c if a.last >= b.last else b.c,
-        v=_EXACT.add(a.v, b.v),
-        n=a.n + b.n,
-    )
+    opens, closes = a if a.first <= b.first else b, a if a.last >= b.last else b
+    high, low = a.h if a.h >= b.h else b.h, a.l if a.l <= b.l else b.l
+    return Bar(opens.first, closes.last, opens.o, high, low, closes.c, _EXACT.add(a.v, b.v), a.n + b.n)
 
 
 def bars(trades: Iterable[Trade], period: Period) -> dict[tuple[str, str, int], Bar]:

@@ -1,7 +1,6 @@
-"""What the candle query's source hands to Spark: trades as short bars, clocks, a venue's closed candles.
+"""What the candle query's source hands to Spark: trades as bars of every period, clocks, a venue's closed candles.
 
-A bar is as long as the longest time that every period is a multiple of: a minute, unless the settings ask for shorter
-candles. An entry that cannot be decoded is passed over here; the store query puts it with the dead letters.
+An entry that cannot be decoded is passed over here; the store query puts it with the dead letters.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -11,7 +10,6 @@ import msgspec
 import pyarrow as pa
 from pyarrow import compute
 
-from artery.bus.base import place
 from artery.errors import BadEvent
 from artery.lake.tables import EXACT
 from artery.model.events import Candle, Clock, Mark
@@ -41,12 +39,11 @@ _COLUMNS: dict[str, pa.DataType] = {
     "v": EXACT,
     "n": pa.int64(),
     "up_to": pa.string(),
-    "at": pa.list_(pa.int64()),
 }
 SCHEMA = pa.schema(_COLUMNS)
 """A CLOCK's time is in `last`, as is a MARK's end; of a row of kind `reach`, `first` and `last` are the market's first
-and last places in its series; `period_s` is set on a venue's candles only; `at` is `up_to` as
-numbers that compare. The one row of kind `end` has in `up_to` how far the batch reaches, as Spark does not tell."""
+and last places in its series. The one row of kind `end` has in `up_to` how far the batch reaches, as Spark does not
+tell."""
 
 Row = dict[str, Any]
 
@@ -92,7 +89,7 @@ def _concerns_live(period_s: int, start_ms: int, event_ts: int, periods: Collect
 def record_batch(rows: list[Row], end: dict[str, str], bars: pa.Table | None = None) -> pa.RecordBatch:
     """Bars and other rows as Spark takes them, and how far they reach."""
     reached = {"kind": END, "provider": "", "coin": "", "period_s": 0, "start_ms": 0}
-    reached |= {"up_to": msgspec.json.encode(end).decode(), "at": [0]}
+    reached |= {"up_to": msgspec.json.encode(end).decode()}
     rest = pa.Table.from_pylist([*rows, reached], schema=SCHEMA)
     whole = rest if bars is None else pa.concat_tables([bars, rest])
     return whole.combine_chunks().to_batches()[0]
@@ -138,9 +135,9 @@ def _places(column: Any) -> list[Place]:
     return list(zip(*(pc.struct_field(whole, name).to_pylist() for name in PLACE_NAMES), strict=True))
 
 
-def partial_of(row: Row, period_s: int) -> Partial:
+def partial_of(row: Row) -> Partial:
     """A bar as a part of one candle."""
-    return Partial((row["provider"], row["coin"], period_s, row["start_ms"]), _bar(row), row["up_to"])
+    return Partial((row["provider"], row["coin"], row["period_s"], row["start_ms"]), _bar(row), row["up_to"])
 
 
 def _feed_row(kind: str, provider: str, coin: str, start_ms: int, end_ms: int) -> Row:
@@ -173,7 +170,6 @@ def _values(bar: Bar, up_to: str) -> Row:
         **prices,
         "n": bar.n,
         "up_to": up_to,
-        "at": list(place(up_to)),
     }
 
 

@@ -1,7 +1,6 @@
 """Candles from what each micro-batch amounts to. Pure: no Spark, no clock, no bus."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
 
 import msgspec
 
@@ -31,7 +30,7 @@ FORGET_MS = 10_000
 _MINUTE_S = 60
 
 
-class Partial(msgspec.Struct, frozen=True):
+class Partial(msgspec.Struct, frozen=True, gc=False):
     """What the trades of one micro-batch amount to in one candle; `up_to` is the newest one's place on the bus."""
 
     key: Key
@@ -56,7 +55,7 @@ class Batch(msgspec.Struct, frozen=True):
         return sum(partial.bar.n for partial in self.partials if partial.key[2] == shortest)
 
 
-class Held(msgspec.Struct, array_like=True):
+class Held(msgspec.Struct, array_like=True, gc=False):
     """A candle that may still change; `venue` says that its values are the venue's own and no trade changes them."""
 
     bar: Bar
@@ -66,7 +65,7 @@ class Held(msgspec.Struct, array_like=True):
     corrected: bool = False
 
 
-class Shown(msgspec.Struct, frozen=True, array_like=True):
+class Shown(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The newest version of a candle on the bus: it decides whether and how a later one may follow."""
 
     values: tuple[str, ...]
@@ -130,6 +129,8 @@ class CandleBook:
         self._seqs: dict[tuple[str, str, int], int] = {}
         self._minutes = Minutes()
         self._reached: dict[Market, Seq] = {}
+        self.changed: set[Key] = set()
+        """The candles of which something else is known than when whoever keeps the book last cleared this."""
 
     def __len__(self) -> int:
         return len(self._held)
@@ -179,11 +180,17 @@ class CandleBook:
         it corrects by itself."""
         return [self._placed(candle) for candle in candles if candle.key not in self._held]
 
-    def state(self) -> State:
-        """A copy of all that is known."""
-        held = [(key, msgspec.structs.replace(held)) for key, held in self._held.items()]
-        shown, reached = list(self._shown.items()), list(self._reached.items())
-        dirty, minutes = sorted(self._dirty), copy(self._minutes)
+    def keys(self) -> set[Key]:
+        """The candles of which something is known."""
+        return {*self._held, *self._shown}
+
+    def state(self, keys: Iterable[Key] | None = None) -> State:
+        """A copy of all that is known; of candles, only of these."""
+        wanted = self.keys() if keys is None else keys
+        held = [(key, msgspec.structs.replace(one)) for key in wanted if (one := self._held.get(key))]
+        shown = [(key, seen) for key in wanted if (seen := self._shown.get(key))]
+        reached = list(self._reached.items())
+        dirty, minutes = sorted(self._dirty), self._minutes.copy()
         return State(held, shown, dict(self._clocks), dirty, minutes, reached, self._floor_ms)
 
     def restore(self, state: State, later: Iterable[Candle]) -> None:
@@ -193,11 +200,12 @@ class CandleBook:
         self._shown = dict(state.shown)
         self._clocks = dict(state.clocks)
         self._dirty = set(state.dirty)
-        self._minutes = copy(state.minutes)
+        self._minutes = state.minutes.copy()
         self._reached = dict(state.reached)
         self._floor_ms = state.floor_ms
         for candle in later:
             self._saw(candle)
+        self.changed = self.keys()
 
     def _saw(self, candle: Candle) -> None:
         old = self._shown.get(candle.key)
@@ -217,14 +225,18 @@ class CandleBook:
             return
         else:
             held.bar = join(held.bar, partial.bar)
-            held.up_to = max(held.up_to, partial.up_to, key=_place)
+            held.up_to = _later(held.up_to, partial.up_to)
+        self._touch(key)
+
+    def _touch(self, key: Key) -> None:
         self._dirty.add(key)
+        self.changed.add(key)
 
     def _close(self) -> None:
         for key in [key for key in self._open if _end(key) <= self._clocks.get(key[0], 0)]:
             self._held[key].closed = True
             self._open.discard(key)
-            self._dirty.add(key)
+            self._touch(key)
 
     def _correct(self, candle: Candle) -> None:
         key = candle.key
@@ -237,7 +249,7 @@ class CandleBook:
             held.corrected = held.corrected or _values(held.bar) != _values(bar)
             held.bar, held.closed, held.venue = bar, True, True
         self._open.discard(key)
-        self._dirty.add(key)
+        self._touch(key)
 
     def _fill(self, minute: Candle) -> None:
         """Put a minute that nobody watched into the longer candles around it that are still open."""
@@ -259,7 +271,7 @@ class CandleBook:
                 self._open.add(key)
             else:
                 around.bar = join(around.bar, more)
-            self._dirty.add(key)
+            self._touch(key)
 
     def _is_past(self, key: Key) -> bool:
         end_ms = _end(key)
@@ -284,24 +296,24 @@ class CandleBook:
     def _show(self, key: Key) -> Candle | None:
         """The candle as it is to be appended; None if the bus has it so, or has it closed by what is yet to be read."""
         self._dirty.discard(key)
+        self.changed.add(key)
         held, shown = self._held.get(key), self._shown.get(key)
         if held is None:
             return None
         corrected, held.corrected = held.corrected, False
-        rev = 1 if corrected else 0
+        rev, values = 1 if corrected else 0, _values(held.bar)
         if shown is not None:
-            same = shown.closed == held.closed and shown.values == _values(held.bar)
+            same = shown.closed == held.closed and shown.values == values
             if same or (shown.closed and not held.closed):
                 return None
             rev += shown.rev if corrected or not shown.closed else shown.rev + 1
-        candle = self._candle(key, held, rev)
-        self._shown[key] = _shown(candle)
-        return candle
+        self._shown[key] = Shown(values, held.closed, rev, self._now_ms)
+        return self._candle(key, held, rev)
 
     def _candle(self, key: Key, held: Held, rev: int) -> Candle:
         provider, coin, period_s, start_ts = key
         bar = held.bar
-        candle = Candle(
+        return Candle(
             provider=provider,
             coin=coin,
             period=Period(period_s),
@@ -315,15 +327,20 @@ class CandleBook:
             closed=held.closed,
             rev=rev,
             up_to=held.up_to,
-            event_ts=0,
+            event_ts=self._now_ms,
+            epoch=self._epoch,
+            seq=self._next(key),
         )
-        return self._placed(candle)
 
     def _placed(self, candle: Candle) -> Candle:
         """The candle with the time and the next place in its series."""
-        series = candle.key[:3]
+        place = {"event_ts": self._now_ms, "epoch": self._epoch, "seq": self._next(candle.key)}
+        return msgspec.structs.replace(candle, **place)
+
+    def _next(self, key: Key) -> int:
+        series = key[:3]
         seq = self._seqs[series] = self._seqs.get(series, 0) + 1
-        return msgspec.structs.replace(candle, event_ts=self._now_ms, epoch=self._epoch, seq=seq)
+        return seq
 
     def _forget(self) -> None:
         """Let go of what is past. Of too many, the oldest closed ones become past: begun anew they would be partial."""
@@ -336,18 +353,23 @@ class CandleBook:
         for key in past:
             del self._held[key]
             self._dirty.discard(key)
+            self.changed.add(key)
         while len(self._reached) > MARKETS_MAX:
             del self._reached[next(iter(self._reached))]
         for key in [key for key in self._shown if key not in self._held and self._is_past(key)]:
             del self._shown[key]
+            self.changed.add(key)
 
 
 def _end(key: Key) -> int:
     return key[3] + key[2] * 1_000
 
 
-def _place(position: str) -> tuple[int, ...]:
-    return place(position) if position else ()
+def _later(one: str, other: str) -> str:
+    """The later of two positions. Those that look alike compare as text, which is most of them."""
+    if len(one) == len(other) and one.find("-") == other.find("-"):
+        return max(one, other)
+    return max(one, other, key=lambda position: place(position) if position else ())
 
 
 def _values(bar: Bar) -> tuple[str, ...]:

@@ -4,9 +4,10 @@ Nearly all of them are trades as we write them, and are decoded together, about 
 in which a single one differs in any way is decoded strictly, entry by entry: the result is the same.
 """
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import accumulate, islice
+from itertools import islice
 from typing import Any, Literal
 
 import msgspec
@@ -42,6 +43,7 @@ SCHEMA = pa.schema(_TYPES)
 
 _PAGE = 5_000
 _THREADS = 2
+_AHEAD = 4
 _BLOCK_BYTES = 16 * 1024 * 1024
 _WHOLE, _MS, DECIMAL = r"^[0-9]{1,18}$", r"^[0-9]{1,13}$", r"^[0-9]{1,12}(\.[0-9]{1,18})?$"
 _SHAPES = {"epoch": _WHOLE, "seq": _WHOLE, "ts": _MS, "eventTs": _MS, "px": DECIMAL, "sz": DECIMAL}
@@ -49,6 +51,9 @@ _SHAPES |= {"ver": f"^{VERSION}$", "t": "^TRADE$", "side": "^[BS]$", "tid": "."}
 _TEXT = pa.schema([(name, pa.string()) for name in (*_SHAPES, "provider", "coin")])
 _READ = arrow_json.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES)
 _PARSE = arrow_json.ParseOptions(explicit_schema=_TEXT, unexpected_field_behavior="error")
+
+
+Page = list[Raw]
 
 
 class Trades(msgspec.Struct, frozen=True):
@@ -60,28 +65,40 @@ class Trades(msgspec.Struct, frozen=True):
 
 
 def trades_of(entries: Iterable[Raw]) -> Trades:
-    """Every trade in these entries of `trade`."""
+    """Every trade in these entries of `trade`. Of the entries, few are held at a time."""
     bad: list[tuple[Raw, BadEvent]] = []
-    pages = list(_pages(entries))
-    firsts = [0, *accumulate(len(page) for page in pages)][:-1]
-    found = zip(pages, firsts, _together(pages, firsts), strict=True)
-    tables = [_strict(page, first, bad) if plain is None else plain for page, first, plain in found]
-    positions = [position for page in pages for position, _ in page]
-    return Trades(pa.concat_tables([SCHEMA.empty_table(), *tables]).combine_chunks(), positions, bad)
+    positions: list[str] = []
+    tables = [SCHEMA.empty_table()]
+    for page, plain in _read(_pages(entries)):
+        tables.append(_strict(page, len(positions), bad) if plain is None else plain)
+        positions += [position for position, _ in page]
+    return Trades(pa.concat_tables(tables).combine_chunks(), positions, bad)
 
 
-def _pages(entries: Iterable[Raw]) -> Iterator[list[Raw]]:
+def _pages(entries: Iterable[Raw]) -> Iterator[Page]:
     left = iter(entries)
     while page := list(islice(left, _PAGE)):
         yield page
 
 
-def _together(pages: Sequence[Sequence[Raw]], firsts: Sequence[int]) -> list[pa.Table | None]:
-    """Each page as a whole; several at a time where there are several, as in a catch-up: Arrow works without Python."""
-    if len(pages) < 2:
-        return [_plain(page, first) for page, first in zip(pages, firsts, strict=True)]
+def _read(pages: Iterator[Page]) -> Iterator[tuple[Page, pa.Table | None]]:
+    """Each page, and as a whole if it can be had so; while one is read from the log, those before it become columns:
+    Arrow works without Python."""
+    first = next(pages, [])
+    if len(first) < _PAGE:
+        yield first, _plain(first, 0)
+        return
     with ThreadPoolExecutor(_THREADS) as threads:
-        return list(threads.map(_plain, pages, firsts))
+        ahead = deque([(first, threads.submit(_plain, first, 0))])
+        at = len(first)
+        for page in pages:
+            ahead.append((page, threads.submit(_plain, page, at)))
+            at += len(page)
+            if len(ahead) > _AHEAD:
+                done, plain = ahead.popleft()
+                yield done, plain.result()
+        for done, plain in ahead:
+            yield done, plain.result()
 
 
 def once(rows: pa.Table, name: Sequence[str], which: Literal["min", "max"] = "min") -> pa.Table:

@@ -12,7 +12,6 @@ from artery.bus.base import START, Bus
 from artery.model import codec
 from artery.model.events import Candle
 from artery.model.periods import DERIVED, Period
-from artery.pipeline import saved
 from artery.pipeline.bars import batch_of
 from artery.pipeline.calls import Calls
 from artery.pipeline.candles import Batch, CandleBook, Market, Seq
@@ -20,8 +19,7 @@ from artery.pipeline.decode import Raw
 from artery.pipeline.folding import partials_after
 from artery.pipeline.offsets import Offsets
 from artery.pipeline.progress import Progress
-from artery.pipeline.saved import Saved
-from artery.pipeline.transforms import partials
+from artery.pipeline.shelf import Shelf
 from artery.store.base import Store
 from artery.telemetry import logger
 
@@ -31,7 +29,7 @@ _log = logger("pipeline")
 
 
 class FastQuery:
-    """One micro-batch: Spark folds, the book decides what readers see, one append makes it visible.
+    """One micro-batch: the source folds, the book decides what readers see, one append makes it visible.
 
     The book and its positions are saved together and after the append, so whatever was not saved is read and folded
     again: a crash at any point counts every trade once.
@@ -57,12 +55,11 @@ class FastQuery:
         self._again = again
         self.candle_position = candle
         self.state_bytes = 0
-        self._log = log
         self._periods = tuple(periods)
         self._book = book
         self._epoch = epoch
         self._bus = bus
-        self._store = store
+        self._shelf = Shelf(store, log, epoch)
         self._calls = calls
         self._saved_at = time.monotonic()
         self._lock = threading.Lock()
@@ -74,7 +71,7 @@ class FastQuery:
         began = time.monotonic()
         with self.progress.batch_of(batch_id):
             with self.progress.phase("fold"):
-                batch, end = batch_of(partials(rows.coalesce(1), self._periods).toArrow())
+                batch, end = batch_of(rows.toArrow())
             with self._lock:
                 self._take(batch, end)
                 if batch.venue or began - self._saved_at >= SAVE_S:
@@ -129,9 +126,7 @@ class FastQuery:
 
     def _save(self) -> None:
         with self.progress.phase("save"):
-            value = saved.encode(Saved(self.progress.positions, self.candle_position, self._book.state()))
-            self._calls(lambda: self._store.put(f"{saved.KEY}{self._log}", value), "saving the candles' state")
-        self.state_bytes = len(value)
+            self.state_bytes = self._shelf.save(self._calls, self.progress.positions, self.candle_position, self._book)
         self._saved_at = time.monotonic()
         crash.point("pipeline.saved")
 

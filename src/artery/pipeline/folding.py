@@ -1,5 +1,6 @@
 """Trades of a batch as bars, folded together in columns; the same bars as the pure fold gives."""
 
+import math
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
@@ -7,9 +8,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import compute
 
-from artery.bus.base import place
 from artery.model.events import EXTERNAL
-from artery.model.periods import Period
+from artery.model.periods import DERIVED, Period
 from artery.pipeline import columns
 from artery.pipeline.bars import BAR, PLACE, PLACE_NAMES, REACH, SCHEMA, partial_of
 from artery.pipeline.candles import Market, Partial, Seq
@@ -18,16 +18,16 @@ from artery.pipeline.decode import Raw
 
 SIZE_MAX = Decimal(10) ** 17
 """A larger trade is stored but not folded: a thousand of them would no longer fit the sum's DECIMAL(38,18)."""
-_AGGREGATES: Any = [("row", "min"), ("row", "max"), ("row", "count")]
-_AGGREGATES += [("px", "max"), ("px", "min"), ("sz", "sum"), ("at", "max")]
+_AGGREGATES: Any = [("first", "min"), ("last", "max"), ("n", "sum"), ("high", "max"), ("low", "min")]
+_AGGREGATES += [("sz", "sum"), ("at", "max")]
 pc: Any = compute  # its stubs know neither decimals nor chunks
 
 
-def trade_bars(entries: Iterable[Raw], unit_s: int = 1) -> pa.Table:
-    """For the candle query: bars of `unit_s`, and of each market how far they reach in its series."""
+def trade_bars(entries: Iterable[Raw], periods: Iterable[Period] = DERIVED) -> pa.Table:
+    """For the candle query: what these entries amount to in candles, and of each market how far they reach."""
     found = columns.trades_of(entries)
     trades = _own(found)
-    return pa.concat_tables([_fold(trades, found.positions, unit_s), _reach(trades)])
+    return pa.concat_tables([_fold(trades, found.positions, periods), _reach(trades)])
 
 
 def partials_after(entries: Iterable[Raw], periods: Iterable[Period], after: Mapping[Market, Seq]) -> list[Partial]:
@@ -37,8 +37,7 @@ def partials_after(entries: Iterable[Raw], periods: Iterable[Period], after: Map
     places = zip(*(trades[name].to_pylist() for name in ("provider", "coin", "epoch", "seq")), strict=True)
     new = [(epoch, seq) > after.get((provider, coin), (0, 0)) for provider, coin, epoch, seq in places]
     kept = trades.filter(pa.array(new, pa.bool_()))
-    folded = ((period.seconds, _fold(kept, found.positions, period.seconds)) for period in periods)
-    return [partial_of(row, seconds) for seconds, bars in folded for row in bars.to_pylist()]
+    return [partial_of(row) for row in _fold(kept, found.positions, periods).to_pylist()]
 
 
 def _own(found: Trades) -> pa.Table:
@@ -48,20 +47,34 @@ def _own(found: Trades) -> pa.Table:
     return trades.filter(pc.and_(own, pc.less(trades["sz"], SIZE_MAX)))
 
 
-def _fold(trades: pa.Table, positions: list[str], unit_s: int) -> pa.Table:
+def _fold(trades: pa.Table, positions: list[str], periods: Iterable[Period]) -> pa.Table:
+    """Parts of candles of every period: trades are folded once, into short bars, and those into each length."""
     ordered = trades.sort_by([(name, "ascending") for name in PLACE_NAMES])
-    unit_ms = unit_s * 1_000
-    start = pc.multiply(pc.divide(ordered["ts"], unit_ms), unit_ms)
-    row = pa.array(range(ordered.num_rows), pa.int64())
-    grouped = ordered.append_column("start_ms", start).append_column("row", row)
-    groups = grouped.group_by(["provider", "coin", "start_ms"], use_threads=False).aggregate(_AGGREGATES)
-    first, last = (ordered.take(groups[name]) for name in ("row_min", "row_max"))
-    newest: list[Any] = groups["at_max"].to_pylist()
+    rows = pa.array(range(ordered.num_rows), pa.int64())
+    one = pa.array([1] * ordered.num_rows, pa.int64())
+    marked: dict[str, Any] = {"first": rows, "last": rows, "n": one, "high": ordered["px"], "low": ordered["px"]}
+    names = ("provider", "coin", "sz", "at")
+    singles = pa.table(marked | {name: ordered[name] for name in names} | {"start_ms": ordered["ts"]})
+    lengths = [period.ms for period in periods]
+    short = _grouped(singles, math.gcd(*lengths))
+    return pa.concat_tables([_bars(_grouped(short, length), length // 1_000, ordered, positions) for length in lengths])
+
+
+def _grouped(bars: pa.Table, length_ms: int) -> pa.Table:
+    start = pc.multiply(pc.divide(bars["start_ms"], length_ms), length_ms)
+    placed = bars.set_column(bars.column_names.index("start_ms"), "start_ms", start)
+    groups = placed.group_by(["provider", "coin", "start_ms"], use_threads=False).aggregate(_AGGREGATES)
+    return groups.rename_columns({f"{name}_{how}": name for name, how in _AGGREGATES})
+
+
+def _bars(groups: pa.Table, period_s: int, ordered: pa.Table, positions: list[str]) -> pa.Table:
+    first, last = (ordered.take(groups[name]) for name in ("first", "last"))
+    newest: Any = groups["at"].to_pylist()
     up_to = [positions[at] for at in newest]
-    prices = {"o": first["px"], "h": groups["px_max"], "l": groups["px_min"], "c": last["px"]}
-    whole = {name: groups[name] for name in ("provider", "coin", "start_ms")} | prices
-    places = {"first": _places(first), "last": _places(last), "up_to": up_to, "at": [place(at) for at in up_to]}
-    return _table(BAR, groups.num_rows, whole | places | {"v": groups["sz_sum"], "n": groups["row_count"]})
+    prices = {"o": first["px"], "h": groups["high"], "l": groups["low"], "c": last["px"], "v": groups["sz"]}
+    whole = {name: groups[name] for name in ("provider", "coin", "start_ms", "n")} | prices
+    places = {"first": _places(first), "last": _places(last), "up_to": up_to}
+    return _table(BAR, groups.num_rows, whole | places | {"period_s": [period_s] * groups.num_rows})
 
 
 def _reach(trades: pa.Table) -> pa.Table:
@@ -71,8 +84,7 @@ def _reach(trades: pa.Table) -> pa.Table:
     first, last = (_places(ordered.take(groups[name])) for name in ("row_min", "row_max"))
     names = {name: groups[name] for name in ("provider", "coin")}
     zeros = [0] * groups.num_rows
-    places = {"first": first, "last": last, "at": [[0]] * groups.num_rows}
-    return _table(REACH, groups.num_rows, names | places | {"period_s": zeros, "start_ms": zeros})
+    return _table(REACH, groups.num_rows, names | {"first": first, "last": last, "period_s": zeros, "start_ms": zeros})
 
 
 def _table(kind: str, count: int, made: Mapping[str, Any]) -> pa.Table:

@@ -16,7 +16,6 @@ from artery.model.fold import Bar
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000
 SPANS_MAX = 1_000
-Day = tuple[str, str, int]
 _EXACT = Context(prec=76)
 _ZERO = Decimal(0)
 
@@ -43,8 +42,11 @@ class Minutes(msgspec.Struct, array_like=True):
     """What was not watched of the last two days, and which of its minutes are already put in (a bit for each)."""
 
     spans: list[Span] = []
-    done: list[tuple[Day, str]] = []
-    """The bits of each day in hexadecimal, as no format has a whole number that long."""
+    done: dict[str, str] = {}
+    """The bits of each `provider|coin|day` in hexadecimal, as no format has a whole number that long."""
+
+    def copy(self) -> "Minutes":
+        return Minutes(list(self.spans), dict(self.done))
 
     def mark(self, spans: Iterable[Span]) -> None:
         """A feed has said what it cannot vouch for."""
@@ -67,13 +69,11 @@ class Minutes(msgspec.Struct, array_like=True):
     def forget(self, before_ms: int) -> None:
         """Days and spans that ended before this time are of no more use."""
         self.spans = [span for span in self.spans if span.to_ms >= before_ms]
-        self.done = [(day, bits) for day, bits in self.done if day[2] + DAY_MS > before_ms]
+        self.done = {day: bits for day, bits in self.done.items() if int(day.rpartition("|")[2]) + DAY_MS > before_ms}
 
     def _first_time(self, candle: Candle) -> bool:
         day_ms = candle.start_ts - candle.start_ts % DAY_MS
-        key, bit = (candle.provider, candle.coin, day_ms), 1 << (candle.start_ts - day_ms) // MINUTE_MS
-        done = dict(self.done)
-        bits = int(done.get(key, "0"), 16)
-        done[key] = f"{bits | bit:x}"
-        self.done = list(done.items())
+        key, bit = f"{candle.provider}|{candle.coin}|{day_ms}", 1 << (candle.start_ts - day_ms) // MINUTE_MS
+        bits = int(self.done.get(key, "0"), 16)
+        self.done[key] = f"{bits | bit:x}"
         return not bits & bit

@@ -12,7 +12,6 @@ import msgspec
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from artery.bus.base import place
 from artery.lake.places import NAME
 from artery.lake.tables import OHLC, TRADES
 from artery.model.events import Candle
@@ -63,10 +62,9 @@ def _oldest(period: Period, clock_ms: int) -> int:
 
 def _held(trades: DataFrame, periods: Sequence[Period], position: str, clock_ms: int) -> dict[Key, Held]:
     """Folded twice, first into short bars: to spread every trade over every length would be much more."""
-    at = F.array(*[F.lit(number) for number in place(position)]).cast("array<bigint>").alias("at")
     short = Period(gcd(*(period.seconds for period in periods)))
-    brief = partials(trades.select(*_as_bars(position), at), [short]).withColumn("at", at)
-    found, _ = batch_of(partials(brief, periods).toArrow())
+    folded = partials(partials(trades.select(*_as_bars()), [short]), periods)
+    found, _ = batch_of(folded.select("*", F.lit(BAR).alias("kind"), F.lit(position).alias("up_to")).toArrow())
     oldest = {period.seconds: _oldest(period, clock_ms) for period in periods}
     return {
         (*parse_ticker(name), period_s, start_ms): Held(partial.bar, partial.up_to)
@@ -76,13 +74,19 @@ def _held(trades: DataFrame, periods: Sequence[Period], position: str, clock_ms:
     }
 
 
-def _as_bars(position: str) -> list[Column]:
+def _as_bars() -> list[Column]:
     """A trade as the shortest of bars, under its ticker's name."""
     here = F.struct(F.unix_millis("ts").alias("ts"), "epoch", "seq")
     prices = [F.col("price").alias(name) for name in "ohlc"]
-    head = [F.lit(BAR).alias("kind"), F.lit("").alias("provider"), F.col("ticker").alias("coin")]
-    head += [F.lit(0).alias("period_s"), F.unix_millis("ts").alias("start_ms"), here.alias("first"), here.alias("last")]
-    return [*head, *prices, F.col("size").alias("v"), F.lit(1).cast("long").alias("n"), F.lit(position).alias("up_to")]
+    head = [F.lit("").alias("provider"), F.col("ticker").alias("coin"), F.unix_millis("ts").alias("start_ms")]
+    return [
+        *head,
+        here.alias("first"),
+        here.alias("last"),
+        *prices,
+        F.col("size").alias("v"),
+        F.lit(1).cast("long").alias("n"),
+    ]
 
 
 def _candles(session: Any, periods: Sequence[Period], reach: Slice, clock_ms: int) -> list[tuple[Candle, bool]]:

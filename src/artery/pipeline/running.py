@@ -228,9 +228,10 @@ class Running:
         for name, query in list(self._queries.items()):
             if self._spark.alive() and query.isActive:
                 continue
-            why, (starts, start) = self._why(query), self._starts[name]
-            if done[name] >= 0 or starts >= STARTS_MAX or _LATE_HELPER not in why:
-                raise Unavailable(f"the {name} query has stopped: {why}")
+            starts, start = self._starts[name]
+            is_late = self._spark.alive() and _LATE_HELPER in str(query.exception())
+            if done[name] >= 0 or starts >= STARTS_MAX or not is_late:
+                raise Unavailable(f"the {name} query has stopped: {self._why(query)}")
             _log.warning(f"the {name} query is started once more: its helper took too long", starts=starts)
             self._begin(name, start)
         if self._fast and self._queries:
@@ -313,7 +314,7 @@ class Running:
         if not self._spark.alive():
             return "Java has ended"
         error = query.exception()
-        return str(error).splitlines()[0][:300] if error else "no reason given"
+        return reason(error) if error else "no reason given"
 
 
 async def _until(is_so: Callable[[], bool], wait_s: float) -> bool:

@@ -1,46 +1,26 @@
-"""What the candle query must not forget: its book, and the positions that the book has reached, kept as one value."""
+"""What the candle query goes on with: its book, and the positions that the book has reached."""
 
-import zlib
 from collections.abc import Awaitable, Callable
 
 import msgspec
 
 from artery.bus.base import START, Bus, place
 from artery.bus.reader import BusReader
-from artery.errors import BadEvent, CannotStart, PositionLost
+from artery.errors import BadEvent, PositionLost
 from artery.model import codec
 from artery.model.events import Candle
-from artery.pipeline.candles import CandleBook, State
+from artery.pipeline import shelf
+from artery.pipeline.candles import CandleBook
 from artery.pipeline.offsets import FAST, Offsets, first_readable
 from artery.pipeline.rebuilt import Rebuilt
 from artery.store.base import Store
 from artery.telemetry import logger
 
-KEY = "artery:pipeline:book:"
 LAKE_KEY = "artery:pipeline:lake:"
-"""With the id of the log to whose positions they belong: the book, and how far the lake had come when it was moved."""
+"""With the id of the log to whose positions they belong: how far the lake had come when it was moved."""
 _PAGE = 1_000
 _BACK = 20_000
 _log = logger("pipeline")
-
-
-class Saved(msgspec.Struct, array_like=True):
-    """A book, how far it has read, and the newest candle on the bus at that time."""
-
-    positions: Offsets
-    candle: str
-    state: State
-
-
-def encode(saved: Saved) -> bytes:
-    return zlib.compress(msgspec.msgpack.encode(saved), 1)
-
-
-def decode(value: bytes) -> Saved:
-    try:
-        return msgspec.msgpack.decode(zlib.decompress(value), type=Saved)
-    except (zlib.error, msgspec.MsgspecError) as error:
-        raise CannotStart(f"{KEY}… in the store is damaged ({error}); use another data folder") from error
 
 
 Anew = Callable[[], Awaitable[Rebuilt | None]]
@@ -55,9 +35,9 @@ async def restore(
 
     Where nothing was saved, and the log does not reach back to its beginning, the book is made `anew`.
     """
-    value = await store.get(f"{KEY}{log}")
+    saved = await shelf.read(store, log)
     head = await bus.head("candle")
-    if value is None:
+    if saved is None:
         book.restore(book.state(), await _newest(bus))
         wanted = dict.fromkeys(FAST, START)
         trimmed = first_readable(reader, "trade", START) != START
@@ -66,11 +46,10 @@ async def restore(
             book.restore(made.state, [*made.candles, *await _newest(bus)])
             wanted["trade"] = made.position
     else:
-        saved = decode(value)
         book.restore(saved.state, await _after(bus, saved.candle))
         wanted = saved.positions
     found = {stream: await resumed(bus, reader, stream, wanted[stream]) for stream in FAST}
-    if value is not None and found != wanted:
+    if saved is not None and found != wanted:
         _log.error("the log has lost entries at the candles' position", wanted=wanted, found=found)
     return found, head
 

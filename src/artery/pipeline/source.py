@@ -1,6 +1,5 @@
 """The bus as streaming sources of Spark. Planning runs in the driver's own worker, reading in any worker."""
 
-import math
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -24,8 +23,6 @@ from artery.pipeline.offsets import Offsets, Turns, plan_fast, plan_store, span
 
 PATIENCE_S = 60.0
 PAUSE_S = (0.1, 0.5)
-STORED_TIMES = 2
-"""How many times the trades of a batch of candles one for the lake may hold: each commit costs, and nobody waits."""
 ALONE_MAX = 3
 """How many batches of history alone may follow each other while other streams wait."""
 READER = lru_cache(maxsize=4)(open_reader)
@@ -38,7 +35,7 @@ class Options(msgspec.Struct, frozen=True):
     url: str
     base: str
     start: Offsets
-    trades_max: int = 100_000
+    trades_max: int = 400_000
     store_s: float = 0.0
     slow_s: float = 0.0
     book_ms: int = 1_000
@@ -127,7 +124,7 @@ class BarsReader(_Reader):
             span(bus, stream, part.start[stream], part.end[stream]) for stream in ("trade", "feed", "history")
         )
         found = bars.feed_rows(feed) + bars.history_rows(history, periods)
-        return bars.record_batch(found, part.end, trade_bars(trades, math.gcd(*self._options.periods)))
+        return bars.record_batch(found, part.end, trade_bars(trades, periods))
 
 
 class RowsReader(_Reader):
@@ -142,7 +139,7 @@ class RowsReader(_Reader):
     def _plan(self, bus: BusReader, start: Offsets) -> Offsets:
         """Someone waits for a venue's history, so it is not held up by the rest, nor the rest by it for long. A stream
         of which the last batch could not take all is due again at once."""
-        trades_max = STORED_TIMES * self._options.trades_max
+        trades_max = max(1, self._options.trades_max // 2)  # of these, each becomes a row
         history = plan_store(bus, start, trades_max, ())
         if history != start and self._alone < ALONE_MAX:
             self._alone += 1

@@ -1,5 +1,6 @@
 """The store query: every ten seconds from the bus to the lake."""
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,6 +44,7 @@ TRY_AGAIN_S, TRY_FOR_S = 3.0, 600.0
 """How long a batch that could not be written waits before it is tried again; and after which time the pipeline is
 started anew, in case that helps."""
 GROUPS = {stream: f"cg_storage_{stream}" for stream in STORE}
+_RAISED = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+(\S.*)", re.MULTILINE)
 _COLUMN = {
     rows.GAP: "gap",
     rows.SYMBOL: "symbol",
@@ -370,8 +372,11 @@ def _read(batch: DataFrame, files: Sequence[Written]) -> DataFrame:
 
 
 def reason(error: Exception) -> str:
-    """What went wrong in Spark, in one line: of a chain of causes the last, or what Java said first."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    """What went wrong in Spark, in one line: of a chain of causes the last, what Python raised, or what Java said."""
+    text = str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if raised := _RAISED.findall(text):
+        return str(raised[-1])[:300]
     causes = [line.removeprefix("Caused by:").strip() for line in lines if line.startswith("Caused by:")]
     said = [line.removeprefix(":").strip() for line in lines if not line.startswith("An error occurred while calling")]
     return (causes[-1:] or said or [type(error).__name__])[0][:300]

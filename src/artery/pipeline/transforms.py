@@ -1,50 +1,34 @@
 """`DataFrame → DataFrame`, without a session: the same for the stream and for a backfill."""
 
 from collections.abc import Sequence
-from functools import cache
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that everyone gives it)
 
 from artery.model.periods import DERIVED, Period
-from artery.pipeline.bars import BAR
 
-KEY = ("kind", "provider", "coin", "period_s", "start_ms")
+KEY = ("provider", "coin", "period_s", "start_ms")
 SLACK_MS = 300_000
-VALUES = ("first", "last", "o", "h", "l", "c", "v", "n", "up_to", "at")
+VALUES = ("first", "last", "o", "h", "l", "c", "v", "n")
 
 
-def partials(rows: DataFrame, periods: Sequence[Period] = DERIVED) -> DataFrame:
-    """One-second bars folded into every period; clocks and a venue's candles pass through the same fold unchanged.
-
-    Open and close are decided by place, because order is lost in a shuffle.
-    """
-    spread, key, values, names = _columns(tuple(periods))
-    return rows.select(*spread).groupBy(*key).agg(*values).select(*names)
-
-
-@cache
-def _columns(periods: tuple[Period, ...]) -> tuple[list[Column], ...]:
-    """Made once, because to make a column is a call to Java, and a batch of the stream has little time."""
-    each = F.when(F.col("kind") == BAR, F.array(*[F.lit(period.seconds) for period in periods]))
-    spread_by = F.explode(F.coalesce(each, F.array("period_s"))).alias("period_s")
-    spread = [spread_by if name == "period_s" else F.col(name) for name in KEY + VALUES]
-    length_ms = F.greatest(F.col("period_s").cast("long") * F.lit(1_000), F.lit(1))
+def partials(bars: DataFrame, periods: Sequence[Period] = DERIVED) -> DataFrame:
+    """Short bars folded into every period. Open and close are decided by place, because order is lost in a shuffle."""
+    period_s = F.explode(F.array(*[F.lit(period.seconds) for period in periods])).alias("period_s")
+    spread = bars.select(*[period_s if name == "period_s" else F.col(name) for name in KEY + VALUES])
+    length_ms = F.col("period_s").cast("long") * F.lit(1_000)
     start = (F.col("start_ms") - F.col("start_ms") % length_ms).alias("start_ms")
-    key = [start if name == "start_ms" else F.col(name) for name in KEY]
     # A value together with what decides it: one comparison a row, not two.
-    values = [
+    folded = spread.groupBy(*[start if name == "start_ms" else F.col(name) for name in KEY]).agg(
         F.min(F.struct("first", "o")).alias("opened"),
         F.max(F.struct("last", "c")).alias("closed"),
         F.max("h").alias("h"),
         F.min("l").alias("l"),
         F.sum("v").alias("v"),
         F.sum("n").alias("n"),
-        F.max(F.struct("at", "up_to")).alias("newest"),
-    ]
-    inside = {"first": "opened", "o": "opened", "last": "closed", "c": "closed", "up_to": "newest"}
-    names = [F.col(f"{inside[name]}.{name}" if name in inside else name) for name in KEY + VALUES if name != "at"]
-    return spread, key, values, names
+    )
+    inside = {"first": "opened", "o": "opened", "last": "closed", "c": "closed"}
+    return folded.select(*[F.col(f"{inside[name]}.{name}" if name in inside else name) for name in KEY + VALUES])
 
 
 def late_windows(trades: DataFrame, keep_ms: int, periods: Sequence[Period] = DERIVED) -> DataFrame:
