@@ -34,7 +34,7 @@ style:
 	$(bin)/mypy
 	$(bin)/lint-imports --no-logo
 
-faults: ## kill, freeze, cut and fill everything for some minutes, with new seeds (SEED=7 for one), and print a table
+faults: ## kill, freeze, cut and fill everything for about 40 minutes, with new seeds (SEED=7 for one), and print a table
 	@scripts/setup test
 	@scripts/faults
 

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from decimal import Decimal
 
 import psutil
+import pytest
 
 from artery.bus.base import place
 from artery.lake.reads import Lake
@@ -147,6 +148,7 @@ async def judged(trial: Trial, one: Scene, feed: Child, head: str, lake: Lake) -
     assert versions == [(f"SIM:{coin}", 1) for coin in sorted(BY_COIN)], trial.again
 
 
+@pytest.mark.timeout(1_200)  # a long run starts Spark nine times
 async def test_a_pipeline_that_is_killed_or_robbed_of_its_checkpoint_stores_every_trade_once(
     trial: Trial, stage: Stage
 ) -> None:

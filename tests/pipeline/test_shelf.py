@@ -54,7 +54,7 @@ def _partial(number: int, minute: int, n: int) -> Partial:
 def large() -> CandleBook:
     book = CandleBook(1)
     for minute in range(10):
-        book.apply(partials(range(4_000), minute), BASE)
+        book.apply(partials(range(2_500), minute), BASE)
     return book
 
 
@@ -98,7 +98,7 @@ async def test_a_later_save_writes_what_has_changed_and_no_more(store: Store) ->
     await saved(kept, book)
     assert await names(store) == before
     assert await found(store) == known(book.state())
-    book.apply(partials(range(8_000), 11), BASE)
+    book.apply(partials(range(6_000), 11), BASE)
     await saved(kept, book)
     assert before < await names(store)
     assert await found(store) == known(book.state())
@@ -132,7 +132,7 @@ async def test_a_save_that_is_broken_off_leaves_the_former_one_whole(store: Stor
     book, kept = large(), Shelf(store, LOG, 1)
     await saved(kept, book)
     before = await found(store)
-    book.apply(partials(range(8_000), 12), BASE)
+    book.apply(partials(range(6_000), 12), BASE)
     draft = kept.draft(AT, START, book)
     assert len(draft.pieces) > 0
     for name, piece in draft.pieces.items():  # and then the process ends
@@ -150,7 +150,7 @@ async def test_a_save_that_is_broken_off_leaves_the_former_one_whole(store: Stor
 async def test_a_save_that_failed_is_made_up_for_by_the_next(store: Store) -> None:
     book, kept = large(), Shelf(store, LOG, 1)
     await saved(kept, book)
-    book.apply(partials(range(8_000), 12), BASE)
+    book.apply(partials(range(6_000), 12), BASE)
 
     away = Calls(asyncio.get_running_loop())
     away.stop()
