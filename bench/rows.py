@@ -56,12 +56,16 @@ def show(rows: Sequence[Row]) -> None:
     for item in rows:
         table.add_row(
             item.name,
-            f"{item.ours:,.3g}" if item.ours < 1_000 else f"{item.ours:,.0f}",
+            _figure(item.ours),
             item.unit,
             item.peer,
-            "" if item.theirs is None else f"{item.theirs:,.0f}",
+            "" if item.theirs is None else _figure(item.theirs),
             "" if item.ratio is None else f"{item.ratio:.2f}",
             item.goal,
             "[green]ok[/]" if item.ok else "[red]falls short[/]",
         )
     Console(width=120).print(table)
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.3g}" if value < 1_000 else f"{value:,.0f}"

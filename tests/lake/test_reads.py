@@ -225,3 +225,17 @@ def test_candles_are_read_as_they_were_at_a_snapshot(folder: Path) -> None:
     with pytest.raises(NotFound, match="no snapshot 7 of its candles"):
         starts(7)
     lake.close()
+
+
+@pytest.mark.parametrize("ticker", ["SIM:BTC", "POLYMARKET:A-LONG-QUESTION-1"])
+def test_candles_at_a_snapshot_are_those_asked_for_whatever_else_their_files_hold(folder: Path, ticker: str) -> None:
+    other = ticker[:-1] + "2"  # a long one has the same bounds in Iceberg's eyes
+    append(folder, OHLC, [candle(ticker, NOON + number * MINUTE) for number in range(4)])  # cut at its begin
+    append(folder, OHLC, [candle(ticker, NOON + 4 * MINUTE), candle(other, NOON + 4 * MINUTE)])
+    append(folder, OHLC, [candle(ticker, NOON + number * MINUTE) for number in (5, 6)])  # of which all is wanted
+    append(folder, OHLC, [candle(other, NOON + 6 * MINUTE)])
+    append(folder, OHLC, [candle(ticker, NOON + number * MINUTE) for number in (7, 8)])  # cut at its end
+    lake = Lake(folder)
+    found = lake.candles_at(lake.snapshot("ohlc"), ticker, 60, NOON + 2 * MINUTE, NOON + 8 * MINUTE, ("start",))
+    lake.close()
+    assert found.column("start").to_pylist() == [when(NOON + number * MINUTE) for number in range(2, 8)]
