@@ -148,18 +148,24 @@ async def test_a_request_that_was_noted_but_never_appended_is_appended_when_aske
     assert [one.fields["request_id"] for one in await house.bus.read("request")] == ["seen", "lost"]
 
 
-async def test_a_request_that_stayed_queued_for_long_is_appended_once_more_when_asked_again(house: House) -> None:
+@pytest.mark.parametrize("state", ["queued", "fetching"])
+async def test_a_request_of_which_nothing_was_heard_for_long_is_appended_once_more_when_asked_again(
+    house: House, state: requests.State
+) -> None:
     await house.ingestor()
     client = house.client()
     await client.ask(asked())
     (entry,) = await house.bus.read("request")
     now = int(time.time() * 1_000)
     for since_ms in (now - 120_000, now):
-        record = requests.Record(requests.text(requests.decode(entry.fields)), "queued", since_ms=since_ms)
+        record = requests.Record(requests.text(requests.decode(entry.fields)), state, since_ms=since_ms)
         await house.store.put(requests.key("r1"), requests.write_record(record))
         for _ in range(2):
             assert (await client.ask(asked())).status == SubmitResponse.DUPLICATE
             assert len(await house.bus.read("request")) == 2
+            noted = requests.read_record(await house.store.get(requests.key("r1")))
+            assert noted is not None
+            assert noted.state == state
     assert {requests.decode(one.fields).request_id for one in await house.bus.read("request")} == {"r1"}
 
 

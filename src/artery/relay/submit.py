@@ -34,8 +34,8 @@ SAY_S = 1.0
 STUCK_MS = 5_000
 """A request that stayed new for so long was never appended: its relay died in between."""
 LOST_MS = 60_000
-"""One that stayed queued for so long may no longer be on the bus: it is appended once more, which harms nobody, as
-whoever fetches it holds its lease and sees whether it is done."""
+"""One that stayed queued, or of whose fetching nothing was heard, for so long may no longer be on the bus: it is
+appended once more, which harms nobody, as whoever fetches it holds its lease and sees whether it is done."""
 _STATES = {
     "new": StatusResponse.QUEUED,
     "queued": StatusResponse.QUEUED,
@@ -164,7 +164,7 @@ class Desk:
                 self._announce(topic, outcome)
         elif old.state == "new" and self._now_ms() - old.since_ms > STUCK_MS:
             await self._append(old.request, exchange, old)
-        elif old.state == "queued":
+        elif old.state in ("queued", "fetching"):
             if self._now_ms() - old.since_ms > LOST_MS:
                 await self._bus.append("request", [requests.encode(old.request, event_ts=self._now_ms())])
                 await self._note(requests.key(request.request_id), requests.write_record(old), old)
@@ -188,9 +188,10 @@ class Desk:
         noting.add_done_callback(self._noting.discard)
 
     async def _note(self, key: str, before: bytes, record: Record) -> None:
-        """Say that it is queued; an ingestor that was quicker has the last word. Where this fails, whoever asks again
-        has it appended again, which harms nobody."""
-        queued = msgspec.structs.replace(record, state="queued", since_ms=self._now_ms())
+        """Say that it is on the bus; an ingestor that was quicker has the last word. Where this fails, whoever asks
+        again has it appended again, which harms nobody."""
+        state: requests.State = "queued" if record.state == "new" else record.state
+        queued = msgspec.structs.replace(record, state=state, since_ms=self._now_ms())
         try:
             await self._store.compare_and_set(key, before, requests.write_record(queued), requests.TTL_S)
         except ArteryError as error:
