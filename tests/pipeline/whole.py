@@ -114,7 +114,7 @@ class Whole:
         parts = {stream: span(reader, stream, self.at[stream], end[stream]) for stream in FAST}
         made = record_batch(bars.feed_rows(parts["feed"]), end, trade_bars(parts["trade"]))
         frame = self.spark.session.createDataFrame(bars.pa.Table.from_batches([made]))
-        self.fast.on_batch(frame, self.storage.batch)
+        self.fast.take(frame.toArrow(), self.storage.batch, 0)
         self.fast.save()
         self.at = end
         self.storage.run()

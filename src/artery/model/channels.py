@@ -9,8 +9,8 @@ from artery.errors import BadInput
 PREFIX = "artery:stream:"
 ALL_MIDS = "*"
 
-_MARKET = re.compile(r"[A-Za-z0-9._/@#+:-]{1,128}", re.ASCII)
-_PROVIDER = re.compile(r"[a-z0-9_]{1,40}", re.ASCII)
+MARKET, PROVIDER = r"[A-Za-z0-9._/@#+:-]{1,128}", r"[a-z0-9_]{1,40}"
+_MARKET, _PROVIDER = re.compile(MARKET, re.ASCII), re.compile(PROVIDER, re.ASCII)
 
 
 def check_market(market: str) -> str:

@@ -22,6 +22,7 @@ from artery.model.events import (
     Mids,
     Trade,
 )
+from artery.model.fold import Bar
 from artery.model.periods import Period
 
 VERSION = "1"
@@ -84,23 +85,27 @@ def _encode_book(event: Book) -> Fields:
     }
 
 
-def _encode_candle(event: Candle) -> Fields:
-    fields = _head("CANDLE", event) | {
-        "coin": event.coin,
-        "interval": str(event.period),
-        "startTs": str(event.start_ts),
-        "o": canonical(event.o),
-        "h": canonical(event.h),
-        "l": canonical(event.l),
-        "c": canonical(event.c),
-        "v": canonical(event.v),
-        "n": str(event.n),
-        "isClosed": "true" if event.closed else "false",
-        "rev": str(event.rev),
-    }
+def candle_texts(of: Candle | Bar) -> tuple[str, ...]:
+    """What makes two versions of a candle differ, as text, so that 1.50 is 1.5."""
+    return (*map(canonical, (of.o, of.h, of.l, of.c, of.v)), str(of.n))
+
+
+def encode_candle(event: Candle, texts: tuple[str, ...]) -> Fields:
+    """As `encode`, for whoever has the candle's texts at hand."""
+    fields = _head("CANDLE", event)
+    fields["coin"] = event.coin
+    fields["interval"] = str(event.period)
+    fields["startTs"] = str(event.start_ts)
+    fields["o"], fields["h"], fields["l"], fields["c"], fields["v"], fields["n"] = texts
+    fields["isClosed"] = "true" if event.closed else "false"
+    fields["rev"] = str(event.rev)
     if event.up_to:
         fields["upTo"] = event.up_to
     return fields
+
+
+def _encode_candle(event: Candle) -> Fields:
+    return encode_candle(event, candle_texts(event))
 
 
 def _encode_mids(event: Mids) -> Fields:

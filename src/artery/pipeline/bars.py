@@ -4,6 +4,7 @@ An entry that cannot be decoded is passed over here; the store query puts it wit
 """
 
 from collections.abc import Collection, Iterable, Iterator
+from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -119,8 +120,8 @@ def batch_of(table: pa.Table) -> tuple[Batch, dict[str, str]]:
 def _partials(bars: Any) -> list[Partial]:
     """Bars as parts of candles, column by column: of many markets there are thousands in a batch."""
     keys = zip(*(bars[name].to_pylist() for name in ("provider", "coin", "period_s", "start_ms")), strict=True)
-    values = (bars[name].to_pylist() for name in ("o", "h", "l", "c", "v", "n"))
-    made = map(Bar, _places(bars["first"]), _places(bars["last"]), *values)
+    prices = (map(Decimal, pc.cast(bars[name], pa.string()).to_pylist()) for name in "ohlcv")  # as text: faster
+    made = map(Bar, _places(bars["first"]), _places(bars["last"]), *prices, bars["n"].to_pylist())
     return list(map(Partial, keys, made, bars["up_to"].to_pylist()))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from artery.bus.base import place
-from artery.model.decimals import canonical
+from artery.model.codec import candle_texts
 from artery.model.events import Candle
 from artery.model.fold import Bar, join
 from artery.model.periods import DERIVED, Period
@@ -126,6 +126,7 @@ class CandleBook:
         self._dirty: set[Key] = set()
         self._shown: dict[Key, Shown] = {}
         self._clocks: dict[str, int] = {}
+        self._lasts: dict[tuple[str, int], int] = {}
         self._seqs: dict[tuple[str, str, int], int] = {}
         self._minutes = Minutes()
         self._reached: dict[Market, Seq] = {}
@@ -159,6 +160,7 @@ class CandleBook:
             self._fold(partial)
         for provider, ts in batch.clocks.items():
             self._clocks[provider] = max(ts, self._clocks.get(provider, 0))
+        self._lasts.clear()
         self._close()
         self._minutes.mark(batch.unwatched)
         for theirs in sorted(batch.venue, key=lambda candle: candle.start_ts):
@@ -174,6 +176,11 @@ class CandleBook:
     def shown_ms(self) -> int:
         """The time of the newest version that was shown: that of the next is not before it."""
         return max(self._now_ms, max((shown.event_ts for shown in self._shown.values()), default=0))
+
+    def texts(self, candle: Candle) -> tuple[str, ...]:
+        """Of a candle that `apply` has just returned, as `candle_texts`; it may be past by now."""
+        shown = self._shown.get(candle.key)
+        return shown.values if shown else candle_texts(candle)
 
     def announce(self, candles: Iterable[Candle]) -> list[Candle]:
         """Closed candles that the lake has folded anew, as they are to be appended; those that the book still holds
@@ -203,6 +210,7 @@ class CandleBook:
         self._minutes = state.minutes.copy()
         self._reached = dict(state.reached)
         self._floor_ms = state.floor_ms
+        self._lasts.clear()
         for candle in later:
             self._saw(candle)
         self.changed = self.keys()
@@ -246,7 +254,7 @@ class CandleBook:
         if held is None:
             self._held[key] = Held(bar, closed=True, venue=True)
         else:
-            held.corrected = held.corrected or _values(held.bar) != _values(bar)
+            held.corrected = held.corrected or candle_texts(held.bar) != candle_texts(bar)
             held.bar, held.closed, held.venue = bar, True, True
         self._open.discard(key)
         self._touch(key)
@@ -274,9 +282,14 @@ class CandleBook:
             self._touch(key)
 
     def _is_past(self, key: Key) -> bool:
-        end_ms = _end(key)
-        forgotten = end_ms + max(self._keep_ms, 2_000 * key[2]) <= self._clocks.get(key[0], 0)
-        return forgotten or end_ms <= self._floor_ms
+        last = self._lasts.get((key[0], key[2]))
+        return key[3] <= (self._last(key[0], key[2]) if last is None else last)
+
+    def _last(self, provider: str, period_s: int) -> int:
+        """The start of the newest candle of this length that may be past, kept until a clock moves."""
+        forgotten = self._clocks.get(provider, 0) - max(self._keep_ms, 2_000 * period_s)
+        last = self._lasts[provider, period_s] = max(forgotten, self._floor_ms) - 1_000 * period_s
+        return last
 
     def _due(self) -> list[Key]:
         """Changed candles whose time to be shown has come: open ones of long periods wait for theirs, and while the
@@ -301,7 +314,7 @@ class CandleBook:
         if held is None:
             return None
         corrected, held.corrected = held.corrected, False
-        rev, values = 1 if corrected else 0, _values(held.bar)
+        rev, values = 1 if corrected else 0, candle_texts(held.bar)
         if shown is not None:
             same = shown.closed == held.closed and shown.values == values
             if same or (shown.closed and not held.closed):
@@ -348,6 +361,7 @@ class CandleBook:
         if over > 0:
             closed = sorted(_end(key) for key, held in self._held.items() if held.closed)
             self._floor_ms = max(self._floor_ms, closed[over - 1])
+            self._lasts.clear()
         past = [key for key, held in self._held.items() if held.closed and self._is_past(key)]
         self._minutes.forget(self.clock_ms() - 2 * DAY_MS)
         for key in past:
@@ -372,11 +386,6 @@ def _later(one: str, other: str) -> str:
     return max(one, other, key=lambda position: place(position) if position else ())
 
 
-def _values(bar: Bar) -> tuple[str, ...]:
-    """What makes two versions of a candle differ, as text, so that 1.50 is 1.5."""
-    return (*map(canonical, (bar.o, bar.h, bar.l, bar.c, bar.v)), str(bar.n))
-
-
 def _venue_bar(candle: Candle) -> Bar:
     """A venue's candle as a bar that reaches from the first to the last moment of its window."""
     first, last = (candle.start_ts, 0, 0), (candle.end_ts - 1, 2**62, 2**62)
@@ -384,4 +393,4 @@ def _venue_bar(candle: Candle) -> Bar:
 
 
 def _shown(candle: Candle) -> Shown:
-    return Shown(_values(_venue_bar(candle)), candle.closed, candle.rev, candle.event_ts)
+    return Shown(candle_texts(candle), candle.closed, candle.rev, candle.event_ts)

@@ -15,9 +15,9 @@ import pyarrow as pa
 from pyarrow import compute
 from pyarrow import json as arrow_json
 
-from artery.errors import BadEvent, BadInput
+from artery.errors import BadEvent
 from artery.lake.tables import EXACT
-from artery.model.channels import check_market, check_provider
+from artery.model.channels import MARKET, PROVIDER
 from artery.model.codec import LATEST_MS, VERSION
 from artery.model.events import Trade
 from artery.pipeline import decode
@@ -45,10 +45,11 @@ _PAGE = 5_000
 _THREADS = 2
 _AHEAD = 4
 _BLOCK_BYTES = 16 * 1024 * 1024
-_WHOLE, _MS, DECIMAL = r"^[0-9]{1,18}$", r"^[0-9]{1,13}$", r"^[0-9]{1,12}(\.[0-9]{1,18})?$"
-_SHAPES = {"epoch": _WHOLE, "seq": _WHOLE, "ts": _MS, "eventTs": _MS, "px": DECIMAL, "sz": DECIMAL}
-_SHAPES |= {"ver": f"^{VERSION}$", "t": "^TRADE$", "side": "^[BS]$", "tid": "."}
-_TEXT = pa.schema([(name, pa.string()) for name in (*_SHAPES, "provider", "coin")])
+DECIMAL = r"^[0-9]{1,12}(\.[0-9]{1,18})?$"
+_DIGITS = {"epoch": 18, "seq": 18, "ts": 13, "eventTs": 13}
+_SHAPES = {"ver": f"^{VERSION}$", "t": "^TRADE$", "side": "^[BS]$", "provider": f"^{PROVIDER}$", "coin": f"^{MARKET}$"}
+_SHAPES |= {"px": DECIMAL, "sz": DECIMAL}
+_TEXT = pa.schema([(name, pa.string()) for name in (*_DIGITS, *_SHAPES, "tid")])
 _READ = arrow_json.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES)
 _PARSE = arrow_json.ParseOptions(explicit_schema=_TEXT, unexpected_field_behavior="error")
 
@@ -116,7 +117,7 @@ def _plain(entries: Sequence[Raw], first: int) -> pa.Table | None:
         if text.num_rows != len(entries) or not _as_written(text):
             return None
         found = _typed(text, first)
-    except (pa.ArrowInvalid, BadInput, UnicodeDecodeError):
+    except (pa.ArrowInvalid, UnicodeDecodeError):
         return None
     latest = max(pc.max(found[name]).as_py() for name in ("ts", "event_ts"))
     least = min(pc.min(found[name]).as_py() for name in ("px", "sz"))
@@ -126,11 +127,20 @@ def _plain(entries: Sequence[Raw], first: int) -> pa.Table | None:
 def _as_written(text: pa.Table) -> bool:
     if any(column.null_count for column in text.columns):
         return False
-    for market in pc.unique(text["coin"]).to_pylist():
-        check_market(market)
-    for provider in pc.unique(text["provider"]).to_pylist():
-        check_provider(provider)
-    return all(pc.all(pc.match_substring_regex(text[name], shape)).as_py() for name, shape in _SHAPES.items())
+    if not all(_are_digits(text[name], most) for name, most in _DIGITS.items()):
+        return False
+    is_named = bool(pc.min(pc.binary_length(text["tid"])).as_py())
+    return is_named and all(_match(text[name], shape) for name, shape in _SHAPES.items())
+
+
+def _are_digits(column: Any, most: int) -> bool:
+    longest = pc.max(pc.binary_length(column)).as_py()
+    return bool(pc.all(pc.ascii_is_decimal(column)).as_py() and longest <= most)
+
+
+def _match(column: Any, shape: str) -> bool:
+    """Whether all of the column does: most columns have few values, each of which is looked at once."""
+    return bool(pc.all(pc.match_substring_regex(pc.unique(column), shape)).as_py())
 
 
 def _typed(text: pa.Table, first: int) -> pa.Table:

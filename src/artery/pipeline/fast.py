@@ -3,9 +3,9 @@
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 from artery import crash
 from artery.bus.base import START, Bus
@@ -66,16 +66,15 @@ class FastQuery:
         self._now_ms = Onward(book.shown_ms(), clock, monotonic)
         self._whole = True
 
-    def on_batch(self, rows: Any, batch_id: int) -> None:
-        """Spark's foreachBatch."""
+    def take(self, table: pa.Table, batch_id: int, fold_ms: int) -> None:
+        """What Spark has made of a micro-batch, in so many ms."""
         began = time.monotonic()
-        with self.progress.batch_of(batch_id):
-            with self.progress.phase("fold"):
-                batch, end = batch_of(rows.toArrow())
-            with self._lock:
-                self._take(batch, end)
-                if batch.venue or began - self._saved_at >= SAVE_S:
-                    self._save()
+        with self.progress.batch_of(batch_id, fold=fold_ms), self._lock:
+            with self.progress.phase("book"):
+                batch, end = batch_of(table)
+            self._take(batch, end)
+            if batch.venue or began - self._saved_at >= SAVE_S:
+                self._save()
 
     def _take(self, batch: Batch, end: Offsets) -> None:
         if repeated := self._book.repeats(batch):
@@ -85,7 +84,7 @@ class FastQuery:
             candles = self._book.apply(batch, self._now_ms())
         if candles:
             with self.progress.phase("append"):
-                self._append(candles)
+                self._append([codec.encode_candle(candle, self._book.texts(candle)) for candle in candles])
             crash.point("pipeline.appended")
         self.progress.rows += batch.trades
         self.progress.positions = end
@@ -94,11 +93,10 @@ class FastQuery:
     def announce(self, candles: Sequence[Candle]) -> None:
         """Append closed candles that the lake has folded anew, because trades came too late for the book."""
         with self._lock:
-            self._append(self._book.announce(candles))
+            self._append([codec.encode(candle) for candle in self._book.announce(candles)])
 
-    def _append(self, candles: Sequence[Candle]) -> None:
-        if candles:
-            entries = [codec.encode(candle) for candle in candles]
+    def _append(self, entries: list[codec.Fields]) -> None:
+        if entries:
             ids = self._calls(
                 lambda: self._bus.append("candle", entries, writer=WRITER, epoch=self._epoch), "appending candles"
             )

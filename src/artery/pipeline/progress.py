@@ -25,13 +25,13 @@ class Progress(msgspec.Struct):
     """Why the batch that is under way does not get on."""
 
     @contextmanager
-    def batch_of(self, number: int) -> Iterator[None]:
-        """A batch is under way; what it took is known once it is done."""
+    def batch_of(self, number: int, **before: int) -> Iterator[None]:
+        """A batch is under way, with phases that are over before; what it took is known once it is done."""
         began = time.monotonic()
-        self.so_far = {}
+        self.so_far = dict(before)
         yield
         self.batch, self.finished, self.phases = number, time.monotonic(), self.so_far
-        self.batch_ms = int((self.finished - began) * 1_000)
+        self.batch_ms = int((self.finished - began) * 1_000) + sum(before.values())
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

@@ -24,6 +24,7 @@ from artery.pipeline.calls import Calls
 from artery.pipeline.candles import CandleBook
 from artery.pipeline.decode import Raw
 from artery.pipeline.fast import WRITER, FastQuery
+from artery.pipeline.handover import Handover
 from artery.pipeline.keeper import Keeper
 from artery.pipeline.offsets import STORE, Offsets, distance, span
 from artery.pipeline.outcomes import Outcomes
@@ -76,6 +77,7 @@ class Running:
         behind = max(1, settings.pipeline.batch_max // 2)
         self._book = CandleBook(epoch, periods=self._periods, slow_ms=slow_ms, behind=behind)
         self._fast: FastQuery | None = None
+        self._handover: Handover | None = None
         self._storage: StoreQuery | None = None
         self._queries: dict[str, Any] = {}
         self._starts: dict[str, tuple[int, Callable[[], Any]]] = {}
@@ -95,8 +97,9 @@ class Running:
         )
         parts = (self._book, self._epoch, self._bus, self._store, self._calls)
         self._fast = FastQuery(*parts, head, self._log, start=start, periods=self._periods, again=self._again)
+        self._handover = Handover(self._fast.take)
         warm = asyncio.create_task(asyncio.to_thread(warm_up, session))
-        await self._in_thread(self._start_query, session, "fast", "artery_bars", start, self._fast.on_batch)
+        await self._in_thread(self._start_query, session, "fast", "artery_bars", start, self._handover.on_batch)
         await warm
         self._began = self._monotonic()
         self._storing = asyncio.create_task(self._store_too(session))
@@ -125,6 +128,8 @@ class Running:
         if self._fast:
             with suppress(ArteryError, TimeoutError):
                 await asyncio.wait_for(asyncio.to_thread(self._fast.save), 2.0)
+        if self._handover:
+            self._handover.stop()
         self._calls.stop()
         self._thread.submit(self._reader.close)
         self._thread.shutdown(wait=False)
@@ -234,6 +239,8 @@ class Running:
                 raise Unavailable(f"the {name} query has stopped: {self._why(query)}")
             _log.warning(f"the {name} query is started once more: its helper took too long", starts=starts)
             self._begin(name, start)
+        if self._handover and (failed := self._handover.error()):
+            raise Unavailable(f"the candles of a batch could not be kept: {reason(failed)}")
         if self._fast and self._queries:
             since = self._fast.progress.finished or self._began + FIRST_BATCH_S - STUCK_S
             if self._monotonic() - since > STUCK_S and self._lag():
