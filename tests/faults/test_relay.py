@@ -71,4 +71,8 @@ async def test_of_three_ingestors_one_works_and_when_it_is_killed_another_finish
         await one.scene.disturb(refuse_s=0)
         last = [page for page in await one.finished("left") if page.last]
         assert [page.status for page in last] == [OHLCBatch.OK]
-        assert await one.state(client, "left") == StatusResponse.STORING
+
+        async def storing() -> bool:  # said once the last page is on the log
+            return await one.state(client, "left") == StatusResponse.STORING
+
+        await reaches(storing)
