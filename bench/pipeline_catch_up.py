@@ -1,5 +1,8 @@
 """How fast a log that is already there becomes candles, and rows of the lake; beside plain Spark on the same trades.
 
+One after the other: the lake waits until the candles are made, as plain Spark makes candles and stores nothing. What
+both at once come to is in `bench.pipeline_day`.
+
 `python -m bench.pipeline_catch_up FOLDER TRADES MARKETS [BUS_URL]` prints trades/s into candles, in the second half of
 the log, when all is warm, and into the lake.
 """
@@ -10,10 +13,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 from artery.bus.base import START, place
 from artery.bus.open import open_bus
@@ -21,7 +24,7 @@ from artery.pipeline.running import Running
 from artery.pipeline.session import Spark
 from artery.settings import Settings
 from artery.store.open import open_store
-from bench.pipeline_market import fill
+from bench.pipeline_market import PER_S, fill
 from bench.rows import Row, row
 
 TRADES, MORE = 2_000_000, 4_000_000
@@ -30,10 +33,12 @@ ROUNDS = 3
 FILES = 20
 WAIT_S = 600.0
 _NEVER_S = 86_400.0
+Kind = TypeVar("Kind", bound=Running)
 
 
 class InTurn(Running):
-    """The pipeline, with a lake that waits until the candles are made: each has the machine to itself."""
+    """The pipeline, with a lake that waits until the candles are made: each has the machine to itself, and neither
+    figure says what both take together."""
 
     def __init__(self, *parts: Any) -> None:
         super().__init__(*parts)
@@ -47,27 +52,31 @@ class InTurn(Running):
 class CatchUp:
     """One log in a folder of its own, and the pipeline that reads it from its beginning."""
 
-    def __init__(self, folder: Path, trades: int, markets: int, bus_url: str = "") -> None:
-        self.settings = Settings().with_(
-            data={"dir": str(folder)}, pipeline={"slow_store_s": _NEVER_S}, bus={"url": bus_url}
-        )
+    def __init__(self, settings: Settings, trades: int, markets: int, per_s: int = PER_S) -> None:
+        self.settings = settings
         self.settings.folder.mkdir(parents=True)
-        self._trades, self._markets = trades, markets
+        self._trades, self._markets, self._per_s = trades, markets, per_s
         self._head = START
 
     async def run(self) -> tuple[float, float, float]:
         """Trades a second into candles, in the second half too, and into the lake, one after the other."""
+        async with self.started(InTurn) as running:
+            candles, warm = await self.pace(running, lambda status: status["trade_position"])
+            running.candles_are_made.set()
+            lake, _ = await self.pace(running, lambda status: status["stored_position"])
+            return candles, warm, lake
+
+    @asynccontextmanager
+    async def started(self, kind: type[Kind]) -> AsyncIterator[Kind]:
+        """The pipeline, started on a log that is full already."""
         bus, store = open_bus(self.settings.bus_url()), open_store(self.settings.store_url())
         spark = Spark(self.settings)
-        running: InTurn | None = None
+        running: Kind | None = None
         try:
-            self._head = await fill(bus, self._trades, self._markets)
-            running = InTurn(self.settings, spark, bus, store, 1)
+            self._head = await fill(bus, self._trades, self._markets, self._per_s)
+            running = kind(self.settings, spark, bus, store, 1)
             await running.start()
-            candles, warm = await self._pace(running, lambda status: status["trade_position"])
-            running.candles_are_made.set()
-            lake, _ = await self._pace(running, lambda status: status["stored_position"])
-            return candles, warm, lake
+            yield running
         finally:
             if running is not None:
                 await running.stop()
@@ -75,7 +84,7 @@ class CatchUp:
             await bus.close()
             await store.close()
 
-    async def _pace(self, running: Running, position: Callable[[dict[str, Any]], str]) -> tuple[float, float]:
+    async def pace(self, running: Running, position: Callable[[dict[str, Any]], str]) -> tuple[float, float]:
         """From the end of the first batch, in which Java and the workers get warm, to the end of the last; and from the
         end of the batch in which half of the log was reached."""
         first: tuple[int, float] | None = None
@@ -124,5 +133,10 @@ async def measure(trades: int = TRADES, more: int = MORE) -> list[Row]:
     ]
 
 
+async def _main(folder: str, trades: str, markets: str, bus_url: str = "") -> tuple[float, ...]:
+    settings = Settings().with_(data={"dir": folder}, pipeline={"slow_store_s": _NEVER_S}, bus={"url": bus_url})
+    return await CatchUp(settings, int(trades), int(markets)).run()
+
+
 if __name__ == "__main__":
-    print(*asyncio.run(CatchUp(Path(sys.argv[1]), *map(int, sys.argv[2:4]), *sys.argv[4:5]).run()))
+    print(*asyncio.run(_main(*sys.argv[1:])))

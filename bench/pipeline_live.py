@@ -114,24 +114,35 @@ async def ages_ms() -> list[float]:
         return ages.ages_ms
 
 
-def spark_s(running: Running) -> float:
-    """Processor time so far of the pipeline's process with Java and its workers."""
-    total = 0.0
+def pipeline_of(running: Running) -> psutil.Process:
+    """The pipeline's process; without one there is nothing to measure."""
     for process in running.processes():
         with contextlib.suppress(psutil.NoSuchProcess):
             if process.cmdline()[-2:] == ["run", "pipeline"]:
-                for one in [process, *process.children(recursive=True)]:
-                    total += sum(one.cpu_times()[:4])
-    return total
+                return process
+    raise SystemExit("no process of a pipeline runs, so nothing can be said of what it takes")
+
+
+def spark_s(pipeline: psutil.Process) -> float:
+    """Processor time so far of the pipeline's process with Java and its workers."""
+    total = sum(pipeline.cpu_times()[:4])
+    for one in pipeline.children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            total += sum(one.cpu_times()[:4])
+    return float(total)
 
 
 async def idle_cores(steady_s: float = STEADY_S, over_s: float = CORES_OVER_S) -> float:
     """What all of Spark takes on the default market."""
     async with opened() as running:
         await asyncio.sleep(steady_s)
-        before, began = spark_s(running), time.monotonic()
+        pipeline = pipeline_of(running)
+        before, began = spark_s(pipeline), time.monotonic()
         await asyncio.sleep(over_s)
-        return (spark_s(running) - before) / (time.monotonic() - began)
+        took = spark_s(pipeline) - before
+        if took <= 0.0 or pipeline != pipeline_of(running):
+            raise SystemExit("the pipeline was started anew while it was measured")
+        return took / (time.monotonic() - began)
 
 
 async def measure() -> list[Row]:

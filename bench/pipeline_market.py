@@ -31,17 +31,17 @@ def trade(number: int, markets: int, ts: int) -> Fields:
     }
 
 
-def past(count: int, markets: int) -> Iterator[list[Fields]]:
+def past(count: int, markets: int, per_s: int = PER_S) -> Iterator[list[Fields]]:
     """So many trades, in appends."""
     for first in range(0, count, FILL):
         numbers = range(first, min(count, first + FILL))
-        yield [trade(number, markets, BEGIN_MS + number * 1_000 // PER_S) for number in numbers]
+        yield [trade(number, markets, BEGIN_MS + number * 1_000 // per_s) for number in numbers]
 
 
-async def fill(bus: Bus, count: int, markets: int) -> str:
+async def fill(bus: Bus, count: int, markets: int, per_s: int = PER_S) -> str:
     """Put them on the bus with the clock that follows them; return the last one's position."""
     head = "0"
-    for entries in past(count, markets):
+    for entries in past(count, markets, per_s):
         head = (await bus.append("trade", entries))[-1]
         now_ms = int(entries[-1]["ts"])
         await bus.append("feed", [encode(Clock(provider="sim", epoch=1, ts=now_ms, up_to=head))])
