@@ -1,6 +1,7 @@
 """The SDK's one iterator goes from the past into live, survives any cut and any gateway, and says what is missing."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -8,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from websockets.asyncio.server import ServerConnection, serve
 
 from artery.client import Artery, Gap
 from artery.client.frames import Event
-from artery.errors import BadInput, NotAllowed, Unavailable
+from artery.errors import BadInput, NotAllowed, TooMuch, Unavailable
 from artery.gateway import metrics
 from artery.gateway.limits import Limits
+from artery.model import codec
 from artery.model.events import Candle, Trade
 from artery.model.series import Position
 from tests.gateway.made import BTC, T0, book, candle, trade
@@ -205,6 +208,62 @@ async def test_a_gateway_without_room_is_asked_again_until_it_has_some(tmp_path:
         assert refused._value.get() == before + 1, "it waits as long as it is told"
         running.gateway.sessions.limits = Limits()
         assert await taking == [1, 2, 3]
+
+
+class Scripted:
+    """A gateway that plays its part: each connection gets the next of these frames, then is closed with the code."""
+
+    def __init__(self, *parts: tuple[list[dict[str, Any]], int]) -> None:
+        self.parts = list(parts)
+        self.asked: list[dict[str, Any]] = []
+
+    async def __call__(self, socket: ServerConnection) -> None:
+        said, code = self.parts.pop(0)
+        self.asked.append(json.loads(await socket.recv()))
+        for frame in said:
+            await socket.send(json.dumps(frame))
+        await socket.close(code)
+
+
+def event_frame(n: int) -> dict[str, Any]:
+    made = trade(n)
+    return {"type": "event", "channel": BTC, "series": "TRADE", "position": str(made.position),
+            "data": codec.encode(made)}  # fmt: skip
+
+
+async def test_a_gateway_that_cannot_now_is_come_back_to_without_a_hole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its store is away, or it has too much to do: said before a request was read, or of one."""
+    monkeypatch.setattr("artery.client.tries.FIRST_PAUSE_S", 0.01)
+    away = {"type": "error", "code": "internal", "message": "the key could not be verified now; try again"}
+    busy = {"type": "error", "code": "rate_limited", "message": "too many frames"}
+
+    def granted(request: str) -> dict[str, Any]:
+        return {"type": "subscribed", "id": request, "channels": [{"channel": BTC, "positions": {}}]}
+
+    script = Scripted(
+        ([away], 1013),
+        ([granted("2"), event_frame(1)], 4000),
+        ([away], 1013),
+        ([busy], 4029),
+        ([busy | {"id": "5"}], 4000),
+        ([granted("6"), event_frame(2), event_frame(3)], 4000),
+    )
+    async with serve(script, "127.0.0.1", 0) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        async with Artery(f"http://127.0.0.1:{port}", "art_live_x.y") as artery:
+            assert await taken(artery.stream("SIM:BTC", ["TRADE"], 0), 3) == [1, 2, 3]
+    begun = [asked["channels"][0]["since"]["positions"]["TRADE"] for asked in script.asked]
+    assert begun == ["0.0.0"] * 2 + [str(trade(1).position)] * 4
+
+
+async def test_a_request_that_is_wrong_is_not_made_again() -> None:
+    limit = {"type": "error", "id": "1", "code": "subscription_limit", "message": "a connection may have 1 channels"}
+    script = Scripted(([limit], 4000))
+    async with serve(script, "127.0.0.1", 0) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        async with Artery(f"http://127.0.0.1:{port}", "art_live_x.y") as artery:
+            with pytest.raises(TooMuch, match="1 channels"):
+                await anext(artery.stream("SIM:BTC", ["TRADE"], 0))
 
 
 async def test_a_gateway_that_refuses_says_why(tmp_path: Path) -> None:

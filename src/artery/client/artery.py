@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import random
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,11 +19,12 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidState, InvalidStatus, InvalidURI
 from websockets.frames import CloseCode
 
-from artery.client import frames, indicators, refusals
+from artery.client import frames, indicators
 from artery.client.frames import Event, Gap, Tracker
 from artery.client.names import Since, channel, moment, series, starts
 from artery.client.symbols import changes, symbols_of
 from artery.client.tables import Kind, cut_short, shaped
+from artery.client.tries import Busy, Tries
 from artery.errors import BadInput, NotAllowed, Unavailable
 from artery.model.channels import Channel
 from artery.model.events import Candle, Trade
@@ -38,9 +38,6 @@ ROWS_PER_PAGE = 5_000
 ROWS_MAX = 1_000_000
 FRAME_MAX_BYTES = 16 * 1024 * 1024
 WAIT_S = 30.0
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
-BUSY_MAX = 20
-"""So often in a row gateways may say that they have no room before a client that never got in is told."""
 COME_BACK_MAX = 4499  # close codes above it say: do not come back
 
 
@@ -88,19 +85,18 @@ class Artery:
         """
         wanted = channel(market)
         tracker = Tracker(starts(since, series(wanted, types), _now_ms()))
-        pause_s, failures, connected = FIRST_PAUSE_S, 0, False
-        refused = 0
+        tries = Tries(self._bases)
         while True:
-            wait_s = 0.0
-            base = self._bases[failures % len(self._bases)]
             try:
-                socket = await self._connect(base)
-                connected, refused = True, 0
+                socket = await self._connect(tries.base)
+                tries.connected()
                 try:
                     await socket.send(tracker.ask(wanted, types), text=True)
                     while True:
                         frame = msgspec.json.decode(await socket.recv())
-                        pause_s = FIRST_PAUSE_S  # only a gateway that speaks ends the wait, not one that lets in
+                        if frames.passes(frame):
+                            raise Busy(frames.error_of(frame))
+                        tries.let_in()
                         if tracker.more(frame):  # a long past comes in several replays
                             await socket.send(tracker.ask(wanted, types), text=True)
                             continue
@@ -110,19 +106,13 @@ class Artery:
                     _leave(socket)
             except ConnectionClosed as closed:
                 _refuse_if_final(closed)
+            except Busy as busy:
+                tries.busy(busy.error)
             except InvalidStatus as error:
-                again_s, refused = refusals.wait_s(error.response), refused + 1
-                final = refused >= len(self._bases) if again_s is None else refused >= BUSY_MAX and not connected
-                if final:
-                    raise refusals.refusal(error.response, base) from error
-                wait_s = again_s or 0.0
-            except (OSError, InvalidHandshake, InvalidURI, TimeoutError) as error:
-                if not connected and failures + 1 >= len(self._bases):
-                    raise Unavailable(f"nothing answers at {base}: start it with `artery up`") from error
-            failures += 1
-            if connected or refused:
-                await asyncio.sleep(max(wait_s, pause_s * random.uniform(0.5, 1.0)))
-                pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
+                tries.refused(error.response)
+            except (OSError, InvalidHandshake, InvalidURI, TimeoutError):
+                tries.unanswered()
+            await asyncio.sleep(tries.next())
 
     async def history(
         self,

@@ -23,7 +23,8 @@ _ERRORS: dict[str, type[ArteryError]] = {
     "subscription_limit": TooMuch,
     "rate_limited": TooMuch,
 }
-
+_OF_THE_MOMENT = ("internal", "rate_limited")
+"""What may be said of a request, too, and not be true of the next."""
 
 CANDLES_MAX = 10_000
 """Of so many candles the newest version seen is remembered, so that none comes twice."""
@@ -45,6 +46,13 @@ def error_of(frame: Mapping[str, Any]) -> ArteryError:
     """The error that an `error` frame or an HTTP error body speaks of."""
     kind = _ERRORS.get(str(frame.get("code")), Unavailable)
     return kind(str(frame.get("message") or "the gateway gave no reason"))
+
+
+def passes(frame: Mapping[str, Any]) -> bool:
+    """Whether this is an `error` frame of a trouble that a new connection, a little later, need not meet."""
+    if frame.get("type") != "error" or not error_of(frame).temporary:
+        return False
+    return frame.get("id") is None or frame.get("code") in _OF_THE_MOMENT
 
 
 def subscribe(channel: Channel, types: Sequence[str], since: Mapping[str, Any] | None, number: int = 1) -> bytes:
