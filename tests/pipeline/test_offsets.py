@@ -5,7 +5,7 @@ import pytest
 from artery.errors import PositionLost
 from artery.model import codec
 from artery.model.events import Clock, Mark
-from artery.pipeline.offsets import Turns, capped, distance, first_readable, plan_fast, plan_store, span
+from artery.pipeline.offsets import BOOKS_MAX, Turns, capped, distance, first_readable, plan_fast, plan_store, span
 from artery.pipeline.source import Options, RowsReader
 from tests.pipeline.logs import ListReader
 
@@ -118,3 +118,10 @@ def test_a_span_is_read_page_by_page_up_to_its_end() -> None:
 def test_the_distance_of_two_positions_is_counted_where_they_tell(after: str, head: str, count: int | None) -> None:
     reader = ListReader({"trade": [(head, {"x": "1"})]})
     assert distance(reader, after, head) == count
+
+
+def test_books_reach_the_lake_few_at_a_time_because_each_is_large() -> None:
+    reader = ListReader({"trade": numbered(3 * BOOKS_MAX), "book": numbered(3 * BOOKS_MAX)})
+    end = plan_store(reader, STORE, 400_000, ("trade", "book"))
+    assert (end["trade"], end["book"]) == (str(3 * BOOKS_MAX), str(BOOKS_MAX))
+    assert plan_store(reader, STORE, 40, ("book",))["book"] == "10"

@@ -22,6 +22,9 @@ HISTORY_MAX = 40
 """Pages of history in a batch of candles, which others wait for."""
 HISTORY_STORED_MAX = 200
 """Pages of history in a batch for the lake, where each commit costs more than its rows."""
+BOOKS_MAX = 5_000
+"""Books in a batch for the lake: one of 20 levels takes 33 KiB until it is a row. They wait for no other turn if there
+are more, and those that the throttle leaves out cost little."""
 _PAGE = 5_000
 _LOOK = 10_000
 
@@ -44,9 +47,10 @@ def plan_fast(reader: BusReader, start: Offsets, trades_max: int) -> Offsets:
 
 def plan_store(reader: BusReader, start: Offsets, trades_max: int, due: Collection[str]) -> Offsets:
     """The end of the next batch for the lake: streams that are not due stay where they are, history never waits."""
-    limits = {"trade": trades_max, "history": HISTORY_STORED_MAX}
+    rest = trades_max // 4
+    limits = {"trade": trades_max, "history": HISTORY_STORED_MAX, "book": min(rest, BOOKS_MAX)}
     return {
-        stream: capped(reader, stream, start[stream], reader.head(stream), limits.get(stream, trades_max // 4))
+        stream: capped(reader, stream, start[stream], reader.head(stream), limits.get(stream, rest))
         if stream in due or stream == "history"
         else start[stream]
         for stream in STORE
