@@ -28,6 +28,7 @@ from artery.pipeline.handover import Handover
 from artery.pipeline.keeper import Keeper
 from artery.pipeline.offsets import STORE, Offsets, distance, span
 from artery.pipeline.outcomes import Outcomes
+from artery.pipeline.progress import Patience
 from artery.pipeline.queries import start_query, warm_up
 from artery.pipeline.rebuilt import Rebuilt, rebuild
 from artery.pipeline.session import Spark
@@ -40,8 +41,8 @@ from artery.telemetry import logger
 
 FIRST_BATCH_S = 120.0
 STUCK_S, STORE_STUCK_S = 90.0, TRY_FOR_S + 300.0
-"""After which time without a batch a query hangs, if there is something for it to do. A batch of the lake may be tried
-again for ten minutes before its query gives up by itself."""
+"""How long there may be something to do for a query without a batch done; after that it hangs. A batch of the lake may
+be tried again for ten minutes before its query gives up by itself."""
 PREPARE_S = 60.0
 QUIET_S = 10.0
 COUNT_S = 1.0
@@ -84,6 +85,7 @@ class Running:
         self._thread = ThreadPoolExecutor(1, "spark")
         self._monotonic = monotonic
         self._began = monotonic()
+        self._patience = {"fast": Patience(), "store": Patience()}
         self._storing: asyncio.Task[None] | None = None
         self._keeping: asyncio.Task[None] | None = None
         self._log = 0
@@ -105,9 +107,11 @@ class Running:
         self._storing = asyncio.create_task(self._store_too(session))
 
     async def check(self) -> None:
-        """Raise if a query has died or hangs."""
+        """Raise if a query has died or hangs, or the lake is no longer kept."""
         if self._storing and self._storing.done():
             self._storing.result()
+        if self._keeping and self._keeping.done():
+            raise Unavailable(f"the lake is no longer kept: {self._keeping.exception() or 'no reason given'}")
         await self._in_thread(self._check)
 
     def batches(self) -> tuple[int, int]:
@@ -242,12 +246,14 @@ class Running:
         if self._handover and (failed := self._handover.error()):
             raise Unavailable(f"the candles of a batch could not be kept: {reason(failed)}")
         if self._fast and self._queries:
-            since = self._fast.progress.finished or self._began + FIRST_BATCH_S - STUCK_S
-            if self._monotonic() - since > STUCK_S and self._lag():
-                raise Unavailable(f"no candles were made for {STUCK_S:.0f} s although there are trades")
-            stored = self._storage.progress.finished if self._storage else 0.0
-            if self._monotonic() - (stored or self._began) > STORE_STUCK_S and self._is_unstored():
+            limit_s = STUCK_S if done["fast"] >= 0 else FIRST_BATCH_S
+            if self._waited_s("fast", done["fast"], lambda: self._lag() > 0) > limit_s:
+                raise Unavailable(f"no candles were made for {limit_s:.0f} s although there are trades")
+            if self._waited_s("store", done["store"], self._is_unstored) > STORE_STUCK_S:
                 raise Unavailable(f"nothing was stored for {STORE_STUCK_S:.0f} s although there is something to store")
+
+    def _waited_s(self, name: str, batch: int, is_due: Callable[[], bool]) -> float:
+        return self._patience[name].waited_s(self._monotonic(), batch, is_due)
 
     def _is_unstored(self) -> bool:
         """Whether a stream holds what the lake does not; while the bus is away nothing can be said."""
