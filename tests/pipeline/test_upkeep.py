@@ -1,5 +1,6 @@
 """The lake keeps itself: fewer files and snapshots, the same rows, and nobody who reads is disturbed."""
 
+import asyncio
 import os
 import threading
 import time
@@ -10,9 +11,11 @@ import duckdb
 import msgspec
 import pytest
 
-from artery.lake.asks import ANSWER, ASK, STATE, Answer, Ask, pin_key
+from artery.app.lake_steps import pin
+from artery.errors import NotFound
+from artery.lake.asks import ANSWER, ASK, EXPIRING, PIN, STATE, Answer, Ask, pin_key
 from artery.lake.looking import looked_at
-from artery.lake.orphans import AGE_MS, remove_orphans
+from artery.lake.orphans import AGE_MS, _old, remove_orphans
 from artery.lake.places import NAME
 from artery.lake.reads import Lake
 from artery.lake.tables import OHLC, TABLES, TRADES
@@ -204,7 +207,7 @@ def store(tmp_path: Path, log: Log) -> Any:
 
 def test_the_one_writer_does_what_it_is_asked_for_and_says_how_it_went(spark: House, log: Log, store: Store) -> None:
     commits(spark, log, "ASKED", 2)
-    keeper = Keeper(spark.settings, spark.session, store, threading.Lock())
+    keeper = Keeper(spark.settings, spark.session, store, threading.Lock(), log.calls)
     pinned = looked_at(spark.lake, "trades").snapshots[0].id
     log.do(lambda: store.put(pin_key("trades", pinned, "test"), b"", 60.0))
     for step, table in (("compact", "trades"), ("expire", ""), ("compact", "nonsense")):
@@ -232,7 +235,7 @@ def test_artery_lake_asks_the_pipeline_that_runs_and_tells_what_came_of_it(spark
         return store, term
 
     store, term = log.do(opened)
-    keeper = Keeper(spark.settings, spark.session, store, threading.Lock())
+    keeper = Keeper(spark.settings, spark.session, store, threading.Lock(), log.calls)
     said: list[Done] = []
     folder = Path(spark.settings.data.dir)
     person = threading.Thread(target=lambda: said.append(artery("lake", "compact", "trades", "--json", folder=folder)))
@@ -249,3 +252,127 @@ def test_artery_lake_asks_the_pipeline_that_runs_and_tells_what_came_of_it(spark
     done = msgspec.json.decode(said[0].out)
     assert (done["by"], done["step"], done["table"]) == ("the pipeline", "compact", "trades")
     assert done["count"] >= 2
+
+
+class Asked:
+    """Whose turn it is, in a test that wants to know when it is asked for, and how often."""
+
+    def __init__(self) -> None:
+        self.count, self.waits, self.turn = 0, threading.Event(), threading.Lock()
+
+    def __enter__(self) -> None:
+        self.count += 1
+        self.waits.set()
+        self.turn.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.turn.release()
+
+
+def test_a_snapshot_that_is_pinned_while_expiry_waits_for_a_batch_stays(
+    spark: House, log: Log, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits(spark, log, "WAITS", 1)
+    pinned, between, kept = looked_at(spark.lake, "trades").snapshots[0].id, Asked(), list[Keep]()
+    keeper = Keeper(spark.settings, spark.session, store, between, log.calls)
+
+    def expire(_session: Any, _table: Any, keep: Keep, _now_ms: int) -> int:
+        assert log.do(lambda: store.get(EXPIRING)) is not None, "who pins now is told that this goes on"
+        kept.append(keep)
+        return 0
+
+    monkeypatch.setattr(upkeep, "expire", expire)
+    with between.turn:
+        person = threading.Thread(
+            target=log.do, args=(lambda: keeper.do(Ask("1", "expire", "trades"), lambda *_: None),)
+        )
+        person.start()
+        between.waits.wait(30.0)
+        log.do(lambda: store.put(pin_key("trades", pinned, "late"), b"", 60.0))
+    person.join()
+    assert [set(keep.pinned) for keep in kept] == [{pinned}]
+    assert log.do(lambda: store.get(EXPIRING)) is None
+
+
+def test_a_pin_is_promised_only_for_what_expiry_has_left(spark: House, log: Log) -> None:
+    commits(spark, log, "PROMISE", FEW + 1)
+    went, stays = (looked_at(spark.lake, "trades").snapshots[at].id for at in (0, -1))
+
+    async def opened() -> Store:
+        return open_store(spark.settings.store_url())
+
+    store = log.do(opened)
+    log.do(lambda: store.put(EXPIRING, b"", 60.0))
+    said: list[BaseException] = []
+
+    def person() -> None:
+        try:
+            asyncio.run(pin(spark.settings, "trades", went, 1.0))
+        except NotFound as error:
+            said.append(error)
+
+    asking = threading.Thread(target=person)
+    asking.start()
+    while not log.do(lambda: store.scan(PIN)):
+        asking.join(0.01)
+    upkeep.expire(spark.session, TRADES, BARE, LATER_MS)
+    log.do(lambda: store.delete(EXPIRING))
+    asking.join()
+    assert [str(error) for error in said] == [f"snapshot {went} of trades was removed just now; pin a newer one"]
+    assert log.do(lambda: store.scan(PIN)) == []
+    assert asyncio.run(pin(spark.settings, "trades", stays, 1.0)).snapshot == stays
+    for key, _ in log.do(lambda: store.scan(PIN)):
+        log.do(lambda key=key: store.delete(key))
+    log.do(store.close)
+
+
+def test_a_batch_may_come_between_two_jobs_that_were_asked_for(spark: House, log: Log, store: Store) -> None:
+    for day in (1, 2, 3):
+        made = Stored(spark, log)
+        for number in (1, 2):
+            at = BASE - day * 86_400_000 + number * 1_000
+            log.append("trade", *encoded(trade(10 * day + number, at, coin=f"JOBS{day}")))
+            made.run()
+    between, told = Asked(), list[int]()
+    keeper = Keeper(spark.settings, spark.session, store, between, log.calls)
+    log.do(lambda: keeper.do(Ask("1", "compact", "trades"), lambda _done, of, _words: told.append(of)))
+    assert between.count == len(told) == told[0] >= 3
+
+
+def test_a_table_that_cannot_be_kept_holds_up_no_other(
+    spark: House, log: Log, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commits(spark, log, "OTHERS", 2)
+    keeper, removed = Keeper(spark.settings, spark.session, store, Asked(), log.calls), list[str]()
+    look, reads = upkeep.look, list[str]()
+
+    def sometimes(session: Any, table: Any) -> Any:
+        reads.append(table.name)
+        if table is OHLC:
+            raise RuntimeError("one of its files cannot be read")
+        return look(session, table)
+
+    monkeypatch.setattr(upkeep, "look", sometimes)
+    monkeypatch.setattr(upkeep, "remove_orphans", lambda _settings: removed.append("orphans") or 0)
+    keeper._orphans_at = 0.0
+    log.do(keeper._keep)
+    assert set(reads) == set(TABLES)
+    assert removed == ["orphans"]
+    state = msgspec.json.decode(log.do(lambda: store.get(STATE)) or b"")
+    assert {row["table"] for row in state["tables"]} == set(TABLES) - {"ohlc"}
+
+
+def test_files_that_go_while_orphans_are_looked_for_do_not_end_the_search(tmp_path: Path) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1.parquet").write_bytes(b"rows")
+        (tmp_path / name / "2.parquet").write_bytes(b"rows")
+    found = []
+    for path, size in _old(tmp_path, LATER_MS):
+        found.append((path.parent.name, size))
+        for other in tmp_path.glob("*/*.parquet"):
+            other.unlink()
+        for folder in tmp_path.iterdir():
+            if folder != path.parent:
+                folder.rmdir()
+    assert len(found) == 1

@@ -10,10 +10,11 @@ import msgspec
 
 from artery.app.wiring import Parts, opened
 from artery.errors import NotFound, Unavailable
-from artery.lake.asks import ANSWER, ASK, ASK_TTL_S, Answer, Ask, Step, pin_key
+from artery.lake.asks import ANSWER, ASK, ASK_TTL_S, EXPIRING, EXPIRING_TTL_S, Answer, Ask, Step, pin_key
 from artery.lake.looking import looked_at
 from artery.lake.open import open_lake
 from artery.lake.places import catalog_file, on_server
+from artery.lake.state import Look
 from artery.lake.tables import TABLES
 from artery.live.base import Term
 from artery.settings import Settings
@@ -58,17 +59,35 @@ async def do_step(settings: Settings, step: Step, table: str, tell: Tell) -> Out
 async def pin(settings: Settings, table: str, snapshot: int, hours: float) -> Pinned:
     """Keep a snapshot, the newest if none is named, readable for so long."""
     need_lake(settings, table)
-    lake = open_lake(settings)
-    try:
-        found = looked_at(lake, table)
-    finally:
-        lake.close()
+    found = await asyncio.to_thread(_seen, settings, table)
     snapshot = snapshot or found.current
     if snapshot not in {one.id for one in found.snapshots}:
         raise NotFound(f"{table} has no snapshot {snapshot}; `artery lake snapshots {table}` lists them")
+    key, until_ms = pin_key(table, snapshot, secrets.token_hex(4)), int((time.time() + hours * 3_600) * 1_000)
     async with opened(settings) as parts:
-        await parts.store.put(pin_key(table, snapshot, secrets.token_hex(4)), b"", hours * 3_600)
-    return Pinned(table, snapshot, int((time.time() + hours * 3_600) * 1_000))
+        await parts.store.put(key, b"", hours * 3_600)
+        await _until_expired(parts.store)  # what it removes may have been chosen before this pin was there
+        found = await asyncio.to_thread(_seen, settings, table)
+        if snapshot not in {one.id for one in found.snapshots}:
+            await parts.store.delete(key)
+            raise NotFound(f"snapshot {snapshot} of {table} was removed just now; pin a newer one")
+    return Pinned(table, snapshot, until_ms)
+
+
+async def _until_expired(store: Store) -> None:
+    """Wait until no snapshots are being removed."""
+    for _ in range(int(EXPIRING_TTL_S / _LOOK_S)):
+        if await store.get(EXPIRING) is None:
+            return
+        await asyncio.sleep(_LOOK_S)
+
+
+def _seen(settings: Settings, table: str) -> Look:
+    lake = open_lake(settings)
+    try:
+        return looked_at(lake, table)
+    finally:
+        lake.close()
 
 
 def need_lake(settings: Settings, table: str = "") -> None:
@@ -124,19 +143,22 @@ async def _by_hand(settings: Settings, parts: Parts, ask: Ask, tell: Tell) -> in
 
 
 async def _with_spark(settings: Settings, store: Store, ask: Ask, tell: Tell) -> int:
+    from artery.pipeline.calls import Calls
     from artery.pipeline.keeper import Keeper
     from artery.pipeline.session import Spark
 
     tell(0, "no pipeline runs, so Spark is started here (about 15 s)")
     spark = await asyncio.to_thread(Spark, settings)
     loop = asyncio.get_running_loop()
+    calls = Calls(loop)
     try:
         session = await asyncio.to_thread(spark.session)
-        keeper = Keeper(settings, session, store, threading.Lock())
+        keeper = Keeper(settings, session, store, threading.Lock(), calls)
 
         def say(done: int, of: int, words: str) -> None:
             loop.call_soon_threadsafe(tell, 1_000 * done // max(1, of), words)
 
         return await keeper.do(ask, say)
     finally:
+        calls.stop()
         await asyncio.to_thread(spark.stop)

@@ -10,10 +10,13 @@ ASK = "artery:lake:ask"
 ANSWER = "artery:lake:answer:"
 PIN = "artery:lake:pin:"
 """`…pin:{table}:{snapshot}:{holder}`: a reader that wants this snapshot to stay, for as long as the key lives."""
+EXPIRING = "artery:lake:expiring"
+"""There while snapshots are removed: one that is pinned meanwhile may be among them, one that was before is not."""
 STATE = "artery:lake"
 """How every table is, as its writer last saw it."""
 ASK_TTL_S = 120.0
 ANSWER_TTL_S = 600.0
+EXPIRING_TTL_S = 120.0
 STATE_TTL_S = 24 * 3_600.0
 
 

@@ -5,9 +5,11 @@ Files are listed before the tables are read, and only those count that are older
 or was committed meanwhile is left alone. A process of its own, as `prepare` is.
 """
 
+import os
 import sys
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -52,10 +54,13 @@ def remove_orphans(lake: Lake, now_ms: int, age_ms: int = AGE_MS) -> Removed:
 
 
 def _old(folder: Path, before_ms: int) -> Iterable[tuple[Path, int]]:
-    for path in folder.rglob("*"):
-        stat = path.stat()
-        if path.is_file() and stat.st_mtime * 1_000 < before_ms:
-            yield path, stat.st_size
+    """What goes while it is looked at is gone."""
+    for inside, _, names in os.walk(folder):
+        for path in (Path(inside, name) for name in names):
+            with suppress(FileNotFoundError):
+                stat = path.stat()
+                if stat.st_mtime * 1_000 < before_ms:
+                    yield path, stat.st_size
 
 
 def _named(handle: IcebergTable) -> set[Path]:

@@ -1,11 +1,12 @@
 """Has the lake kept by the one who writes it: what is due, what was asked for, and how every table is."""
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -14,6 +15,8 @@ from artery.lake.asks import (
     ANSWER,
     ANSWER_TTL_S,
     ASK,
+    EXPIRING,
+    EXPIRING_TTL_S,
     PIN,
     STATE,
     STATE_TTL_S,
@@ -21,9 +24,10 @@ from artery.lake.asks import (
     Ask,
     pinned_by,
 )
-from artery.lake.state import Health, Look, health_of
+from artery.lake.state import Health, health_of
 from artery.lake.tables import OHLC, TABLES, Table
 from artery.pipeline import upkeep
+from artery.pipeline.calls import Calls
 from artery.pipeline.compaction import Keep, jobs
 from artery.settings import Settings
 from artery.store.base import Store
@@ -38,7 +42,9 @@ EXPIRE_COMMITS = 40
 """How many commits a table takes before its old snapshots are looked at."""
 ORPHANS_S = 24 * 3_600.0
 FIRST_ORPHANS_S = 3_600.0
+"""How often files that nobody names are looked for, and how long after a start, or after a search that failed."""
 _log = logger("pipeline")
+T = TypeVar("T")
 
 
 class Keeper:
@@ -49,13 +55,15 @@ class Keeper:
         settings: Settings,
         session: Any,
         store: Store,
-        between: threading.Lock,
+        between: AbstractContextManager[Any],
+        calls: Calls,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._settings = settings
         self._session = session.newSession()
         self._store = store
         self._between = between
+        self._calls = calls
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, "lake")
         self._seen: dict[str, int] = {}
@@ -77,10 +85,8 @@ class Keeper:
     async def do(self, ask: Ask, tell: upkeep.Tell) -> int:
         """One step, for one table or all; return how many files were joined or snapshots removed."""
         tables = [TABLES[ask.table]] if ask.table else list(TABLES.values())
-        pins = await self._pins()
-        if ask.step == "compact":
-            return int(await self._in_thread(self._compact, tables, tell))
-        return int(await self._in_thread(self._expire, tables, pins, tell))
+        step = self._compact if ask.step == "compact" else self._expire
+        return await self._in_thread(step, tables, tell)
 
     async def _listen(self) -> None:
         try:
@@ -111,17 +117,19 @@ class Keeper:
         await self._quietly(self._look_again)
 
     async def _keep(self) -> None:
-        """What is due: join what is over, remove what is old, say how it is."""
-        pins = await self._pins()
-        tables = [await self._in_thread(self._keep_table, table, pins) for table in TABLES.values()]
-        await self._say_state(tables)
+        """What is due: join what is over, remove what is old, say how it is. A table that fails holds up no other."""
+        await self._say_state([await self._kept(table) for table in TABLES.values()])
         if self._clock() - self._orphans_at >= ORPHANS_S:
-            self._orphans_at = self._clock()
+            self._orphans_at = self._clock() - ORPHANS_S + FIRST_ORPHANS_S
             gone = await asyncio.to_thread(upkeep.remove_orphans, self._settings)
+            self._orphans_at = self._clock()
             if gone:
                 _log.info("files that no table names were removed", files=gone)
 
-    def _keep_table(self, table: Table, pins: dict[str, set[int]]) -> Health:
+    async def _kept(self, table: Table) -> Health | None:
+        return await self._tried(self._keep_table, table) or await self._tried(self._look, table)
+
+    def _keep_table(self, table: Table) -> Health:
         state = upkeep.look(self._session, table)
         changed = False
         for job in jobs(table, state.files, self._now_ms()):
@@ -129,25 +137,39 @@ class Keeper:
             with self._between:  # a batch may come between two jobs
                 upkeep.compact(self._session, job)
         if len(state.snapshots) - self._seen.get(table.name, 0) >= EXPIRE_COMMITS:
-            with self._between:
-                gone = upkeep.expire(self._session, table, self._to_keep(table, pins), self._now_ms())
+            gone = self._expire_table(table)
             self._seen[table.name] = len(state.snapshots) - gone
             changed = changed or gone > 0
-        return self._health(table, upkeep.look(self._session, table) if changed else state)
+        return health_of(table, upkeep.look(self._session, table) if changed else state, self._now_ms())
 
     def _compact(self, tables: Iterable[Table], tell: upkeep.Tell) -> int:
-        with self._between:
-            return upkeep.compact_all(self._session, tables, self._now_ms(), tell, join_open=2)
+        """Every job that is worth it now; a batch may come between two."""
+        found = [(table, upkeep.look(self._session, table).files) for table in tables]
+        due = [job for table, files in found for job in jobs(table, files, self._now_ms(), join_open=2)]
+        for number, job in enumerate(due):
+            tell(number, len(due), f"joining {job.files} files of {job.table}")
+            with self._between:
+                upkeep.compact(self._session, job)
+        return sum(job.files for job in due)
 
-    def _expire(self, tables: list[Table], pins: dict[str, set[int]], tell: upkeep.Tell) -> int:
+    def _expire(self, tables: list[Table], tell: upkeep.Tell) -> int:
         gone = 0
         for number, table in enumerate(tables):
             tell(number, len(tables) + 1, f"removing old snapshots of {table.name}")
-            with self._between:
-                gone += upkeep.expire(self._session, table, self._to_keep(table, pins), self._now_ms())
+            gone += self._expire_table(table)
         tell(len(tables), len(tables) + 1, "looking for files that no table names")
         upkeep.remove_orphans(self._settings)
         return gone
+
+    def _expire_table(self, table: Table) -> int:
+        """Who pins a snapshot sees that this goes on, or is seen here: see `EXPIRING`."""
+        with self._between:
+            self._calls(partial(self._store.put, EXPIRING, b"", EXPIRING_TTL_S), "saying that snapshots are removed")
+            try:
+                pins = self._calls(self._pins, "reading what is pinned")
+                return upkeep.expire(self._session, table, self._to_keep(table, pins), self._now_ms())
+            finally:
+                self._calls(partial(self._store.delete, EXPIRING), "saying that snapshots were removed")
 
     def _to_keep(self, table: Table, pins: dict[str, set[int]]) -> Keep:
         """What readers hold, and what notifications have named; only candles are announced."""
@@ -164,17 +186,23 @@ class Keeper:
         return found
 
     async def _look_again(self) -> None:
-        await self._say_state(await self._in_thread(self._look))
+        await self._say_state([await self._tried(self._look, table) for table in TABLES.values()])
 
-    async def _say_state(self, tables: list[Health]) -> None:
-        value = msgspec.json.encode({"updated_ms": self._now_ms(), "tables": tables})
+    async def _say_state(self, tables: Iterable[Health | None]) -> None:
+        seen = [health for health in tables if health is not None]
+        value = msgspec.json.encode({"updated_ms": self._now_ms(), "tables": seen})
         await self._store.put(STATE, value, STATE_TTL_S)
 
-    def _look(self) -> list[Health]:
-        return [self._health(table, upkeep.look(self._session, table)) for table in TABLES.values()]
+    def _look(self, table: Table) -> Health:
+        return health_of(table, upkeep.look(self._session, table), self._now_ms())
 
-    def _health(self, table: Table, state: Look) -> Health:
-        return health_of(table, state, self._now_ms())
+    async def _tried(self, work: Callable[[Table], Health], table: Table) -> Health | None:
+        """What comes of it for this table, or nothing if it failed."""
+        try:
+            return await self._in_thread(work, table)
+        except Exception as error:  # Spark raises whatever its parts do
+            _log.warning("a table's upkeep failed and is tried again", table=table.name, error=_short(error))
+            return None
 
     async def _quietly(self, work: Callable[[], Any]) -> None:
         try:
@@ -182,7 +210,7 @@ class Keeper:
         except Exception as error:  # Spark raises whatever its parts do
             _log.warning("the lake's upkeep failed and is tried again", error=_short(error))
 
-    async def _in_thread(self, call: Callable[..., Any], *values: Any) -> Any:
+    async def _in_thread(self, call: Callable[..., T], *values: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, *values)
 
     def _now_ms(self) -> int:

@@ -187,7 +187,7 @@ class Running:
             announce=self._fast.announce,
         )
         await self._in_thread(self._start_query, session, "store", "artery_rows", positions, self._storage.on_batch)
-        keeper = Keeper(self._settings, session, self._store, self._storage.between)
+        keeper = Keeper(self._settings, session, self._store, self._storage.between, self._calls)
         self._keeping = asyncio.create_task(keeper.run())
         if await _until(lambda: self.batches()[1] >= 0, FIRST_BATCH_S):
             self._spark.let_go()

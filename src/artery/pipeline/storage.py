@@ -1,7 +1,6 @@
 """The store query: every ten seconds from the bus to the lake."""
 
 import re
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -33,6 +32,7 @@ from artery.pipeline.repairs import Repair, Repairs
 from artery.pipeline.session import suit
 from artery.pipeline.symbols import Tidings
 from artery.pipeline.transforms import SLACK_MS, candles_of, late_windows
+from artery.pipeline.turn import Turn
 from artery.telemetry import logger
 
 NAME = "store"
@@ -121,7 +121,7 @@ class StoreQuery:
         self._log = log
         self._bus = bus
         self._calls = calls
-        self.between = threading.Lock()
+        self.between = Turn()
         """Held by a batch, and by whoever works on the lake between two of them."""
         self._outcomes = outcomes
         self._tidings = tidings

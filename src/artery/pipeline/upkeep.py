@@ -5,7 +5,7 @@ Each step is one commit of its own and runs between two batches, because a table
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from artery.lake.places import NAME, QUERY
 from artery.lake.state import SMALL_BYTES, File, Look, Snap
 from artery.lake.tables import REQUESTS, TABLES, Table
-from artery.pipeline.compaction import Job, Keep, expired, jobs
+from artery.pipeline.compaction import Job, Keep, expired
 from artery.settings import Settings
 from artery.telemetry import logger
 
@@ -91,15 +91,6 @@ def remove_orphans(settings: Settings) -> int:
     url = settings.lake.catalog_url
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=ORPHANS_S, input=url)
     return int(msgspec.json.decode(done.stdout)["files"])
-
-
-def compact_all(session: Any, tables: Iterable[Table], now_ms: int, tell: Tell, join_open: int) -> int:
-    """Do every job that is worth it now; return how many files were joined."""
-    due = [job for table in tables for job in jobs(table, look(session, table).files, now_ms, join_open=join_open)]
-    for number, job in enumerate(due):
-        tell(number, len(due), f"joining {job.files} files of {job.table}")
-        compact(session, job)
-    return sum(job.files for job in due)
 
 
 def load(session: Any, table: Table) -> Any:
