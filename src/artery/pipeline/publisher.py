@@ -21,7 +21,7 @@ from artery.store.base import Store
 from artery.telemetry import counter, logger
 from artery.wire import certificates, messages, metadata, relays, requests, topics
 from artery.wire.listeners import Listeners
-from artery.wire.sockets import XPUB_VERBOSE, Context, Kind, Socket, show
+from artery.wire.sockets import SUBSCRIPTION_MAX, XPUB_VERBOSE, Context, Kind, Socket, show
 
 GROUP, ME = "cg_publish_notify", "publisher"
 SAY_AGAIN_S = (0.0, 1.0, 5.0, 30.0)
@@ -66,7 +66,7 @@ class Publisher:
         self._bus = bus
         self._store = store
         self._settings = settings
-        self._socket: Socket = context.socket(Kind.XPUB)
+        self._socket: Socket = context.socket(Kind.XPUB, frame_max=SUBSCRIPTION_MAX)
         self._socket.option(XPUB_VERBOSE, 1)
         self._listeners = Listeners()
         self._wanted: dict[str, bool] = {}

@@ -23,7 +23,7 @@ from artery.telemetry import logger
 from artery.wire import messages
 from artery.wire.artery_pb2 import SubscriptionConfirmed
 from artery.wire.listeners import TOPIC_MAX, Listeners
-from artery.wire.sockets import Context, Kind, Socket, bind, prepare, watch
+from artery.wire.sockets import SUBSCRIPTION_MAX, Context, Kind, Socket, bind, prepare, watch
 
 SUBSCRIPTIONS_QUEUE = 200_000
 """Subscriptions on their way to processors: one that did not fit would be lost."""
@@ -40,7 +40,7 @@ class Fanout:
 
     def __init__(self, context: Context, now_ms: Callable[[], int]) -> None:
         self._context: zmq.Context[Any] = zmq.Context.shadow(context.driver.underlying)
-        self._clients: Any = prepare(self._context.socket(zmq.XPUB))
+        self._clients: Any = prepare(self._context.socket(zmq.XPUB), frame_max=SUBSCRIPTION_MAX)
         self._clients.setsockopt(zmq.XPUB_VERBOSE, 1)
         self._processors: Any = prepare(self._context.socket(zmq.XSUB))
         self._processors.sndhwm = SUBSCRIPTIONS_QUEUE
@@ -101,7 +101,10 @@ class Fanout:
     def _proxy(self) -> None:
         try:
             while True:
-                zmq.proxy_steerable(self._clients, self._processors, self._seen, self._steered)
+                try:
+                    zmq.proxy_steerable(self._clients, self._processors, self._seen, self._steered)
+                except zmq.Again:
+                    self._complete()
                 self._connect()
                 self._unsubscribe()
         except zmq.ContextTerminated:
@@ -112,6 +115,12 @@ class Fanout:
             self._close()
             with suppress(RuntimeError):  # the loop may be gone
                 self._loop.call_soon_threadsafe(self._ended.set)
+
+    def _complete(self) -> None:
+        """Bring a message to an end whose last frame is withheld, as XPUB does with a leaving that leaves others on its
+        topic; the proxy stops there. A message of many frames is nobody's, and the next one is someone else's."""
+        for socket in (self._processors, self._seen):
+            socket.send(b"")
 
     def _connect(self) -> None:
         wanted = self._wanted
@@ -154,14 +163,17 @@ class Confirmations:
     async def run(self) -> None:
         """Confirm for ever."""
         while True:
-            frames = await self._socket.receive()
-            if not is_subscription(frames) or len(frames[0]) > TOPIC_MAX + 1:
-                refused(frames)
-                continue
-            topic = frames[0][1:]
-            if frames[0][:1] == b"\1" and (text := text_of(topic)) is not None:
-                self.publish(topic, SubscriptionConfirmed(topic=text, at_ms=self._now_ms()))
-                metrics.CONFIRMED.inc()
+            for frame in await self._socket.receive():  # each may be a subscription to libzmq, wherever it stands
+                self._confirm(frame)
+
+    def _confirm(self, frame: bytes) -> None:
+        if not is_subscription([frame]) or len(frame) > TOPIC_MAX + 1:
+            refused([frame])
+            return
+        topic = frame[1:]
+        if frame[:1] == b"\1" and (text := text_of(topic)) is not None:
+            self.publish(topic, SubscriptionConfirmed(topic=text, at_ms=self._now_ms()))
+            metrics.CONFIRMED.inc()
 
     def publish(self, topic: bytes, message: Any) -> None:
         self._socket.send([topic, *messages.write(message)])

@@ -15,7 +15,7 @@ from artery.telemetry import logger
 from artery.wire import messages
 from artery.wire.artery_pb2 import SubscriptionConfirmed
 from artery.wire.listeners import Listeners
-from artery.wire.sockets import XPUB_MANUAL, Context, Kind, watch
+from artery.wire.sockets import SUBSCRIPTION_MAX, XPUB_MANUAL, Context, Kind, watch
 
 PRIVATE_MAX = 10_000
 """Private topics that one user may be subscribed to at a relay: each is a line in the store."""
@@ -31,7 +31,7 @@ class Guarded:
     """A proxy on the event loop. Of what a client subscribes to, the socket takes up only what is allowed."""
 
     def __init__(self, context: Context, allowed: Allowed, owners: Owners, now_ms: Callable[[], int]) -> None:
-        self._clients = context.socket(Kind.XPUB, door="clients")
+        self._clients = context.socket(Kind.XPUB, frame_max=SUBSCRIPTION_MAX, door="clients")
         self._clients.option(XPUB_MANUAL, 1)
         self._processors = context.socket(Kind.XSUB, door="processors")
         self.doings = watch(context, self._processors.driver)

@@ -21,7 +21,7 @@ from artery.relay.door import Door
 from artery.relay.fanout import Fanout
 from artery.relay.guarded import Guarded
 from artery.relay.owners import Owners
-from artery.relay.routing import ANSWERED_MAX, BYTES_MAX
+from artery.relay.routing import ANSWERED_MAX
 from artery.relay.submit import Desk
 from artery.relay.work import Control, WorkQueue
 from artery.settings import Settings
@@ -31,6 +31,7 @@ from artery.wire import relays
 from artery.wire.relays import Relay
 from artery.wire.sockets import (
     ROUTER_MANDATORY,
+    SUBSCRIPTION_MAX,
     XPUB_VERBOSER,
     Context,
     Kind,
@@ -149,9 +150,9 @@ class _Parts:
         self._allowed = allowed
         self._requests = context.socket(Kind.ROUTER, frame_max=ANSWERED_MAX, door="requests")
         self._requests.option(ROUTER_MANDATORY, 1)
-        self._work = context.socket(Kind.XPUB, frame_max=BYTES_MAX, door="work")
+        self._work = context.socket(Kind.XPUB, frame_max=SUBSCRIPTION_MAX, door="work")
         self._work.option(XPUB_VERBOSER, 1)
-        self._control = context.socket(Kind.PUB, frame_max=BYTES_MAX, door="control")
+        self._control = context.socket(Kind.PUB, frame_max=SUBSCRIPTION_MAX, door="control")
         self._discovery = Discovery(self._settings.processors, self._settings.nameserver, fan)
         self.queue = WorkQueue(self._work)
         self.orders = Control(self._control, generation=wall_ms())

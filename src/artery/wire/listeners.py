@@ -11,11 +11,12 @@ class Listeners:
 
     def __init__(self) -> None:
         self._counts: dict[bytes, int] = {}
+        self._all = 0
         self.changes = 0
         """Goes up whenever someone came or left."""
 
     def __len__(self) -> int:
-        return sum(self._counts.values())
+        return self._all
 
     def all(self) -> Collection[bytes]:
         """Every topic that someone listens to."""
@@ -32,8 +33,9 @@ class Listeners:
         self.changes += 1
         count = self._counts.get(topic, 0) + (1 if came else -1)
         if count <= 0:
-            self._counts.pop(topic, None)
+            self.gone(topic)
         elif count > 1 or len(self._counts) < TOPICS_MAX:
+            self._all += 1 if came else -1
             self._counts[topic] = count
         return came, topic
 
@@ -42,8 +44,8 @@ class Listeners:
 
     def gone(self, topic: bytes) -> None:
         """Nobody is left on this topic, however many there were."""
-        self._counts.pop(topic, None)
+        self._all -= self._counts.pop(topic, 0)
 
     def wants(self, topic: bytes) -> bool:
         """Whether a message on this topic would reach anyone."""
-        return any(topic.startswith(wanted) for wanted in self._counts)
+        return any(topic[:length] in self._counts for length in range(len(topic) + 1))

@@ -14,8 +14,13 @@ from artery.errors import BadSetting, CannotStart, Unavailable
 from artery.wire.certificates import Certificate
 from artery.wire.envelope import FRAME_MAX
 
+SUBSCRIPTION_MAX = 4 * 1024
+"""A frame where peers subscribe. libzmq takes a topic out of its tree with one nested call a byte: a long one, once its
+subscriber leaves, would end the process for want of a stack."""
 QUEUE_MAX = 10_000
 """Messages that may wait for a peer; past it the newest are dropped (or refused, where someone waits for an answer)."""
+BURST = 100
+"""Messages that are received without a wait before others on the loop have their turn."""
 HEARTBEAT_MS = 5_000
 SILENCE_MS = 15_000
 RECONNECT_MS, RECONNECT_MAX_MS = 100, 2_000
@@ -60,11 +65,12 @@ class Context:
 
 
 class Socket:
-    """A socket of an event loop: receiving waits, sending never does."""
+    """A socket of an event loop: receiving waits, and lets others on the loop have their turn; sending never does."""
 
     def __init__(self, driver: "zmq.asyncio.Socket") -> None:
         self._driver = driver
         self._connected: set[str] = set()
+        self._received = 0
 
     @property
     def driver(self) -> Any:
@@ -105,6 +111,7 @@ class Socket:
 
     async def receive(self) -> list[bytes]:
         """The frames of the next message."""
+        await self._give_way()
         try:
             return await self._driver.recv_multipart()
         except zmq.ZMQError as error:
@@ -112,11 +119,19 @@ class Socket:
 
     async def receive_from(self) -> tuple[str, list[bytes]]:
         """Who sent it, by the key that was let in (nobody, where there are no keys), and the frames."""
+        await self._give_way()
         try:
             frames = await self._driver.recv_multipart(copy=False)
         except zmq.ZMQError as error:
             raise Unavailable(f"the socket was closed: {error}") from error
         return _sender(frames[-1]), [frame.bytes for frame in frames]
+
+    async def _give_way(self) -> None:
+        """A message that is there already is received without a wait, so a peer that sends many at once would have the
+        loop for itself. Before one is received, as a cancelled wait after it would lose it."""
+        self._received += 1
+        if self._received % BURST == 0:
+            await asyncio.sleep(0)
 
     def receive_now(self) -> list[bytes] | None:
         """The frames of a message that is there already."""
