@@ -13,11 +13,12 @@ import dns.rrset
 
 
 class NameServer(asyncio.DatagramProtocol):
-    """Answers A questions over UDP by what `records` says at that moment."""
+    """Answers A questions over UDP by what `records` says at that moment, and others with none, or as `others` says."""
 
     def __init__(self) -> None:
         self.records: dict[str, list[str]] = {}
         self.mood: Literal["well", "failing", "silent"] = "well"
+        self.others: Literal["none", "notimp", "servfail", "refused", "silence"] = "none"
         self.asked = 0
 
     def connection_made(self, transport: Any) -> None:
@@ -30,13 +31,18 @@ class NameServer(asyncio.DatagramProtocol):
         answer.flags |= dns.flags.AA
         name = question.question[0].name
         found = self.records.get(name.to_text(omit_final_dot=True))
-        if self.mood == "failing":
+        silent, is_other = self.mood == "silent", question.question[0].rdtype != dns.rdatatype.A
+        if is_other and self.others == "silence":
+            silent = True
+        elif is_other and self.others != "none":
+            answer.set_rcode(dns.rcode.from_text(self.others))
+        elif self.mood == "failing":
             answer.set_rcode(dns.rcode.SERVFAIL)
         elif found is None:
             answer.set_rcode(dns.rcode.NXDOMAIN)
-        elif question.question[0].rdtype == dns.rdatatype.A and found:
+        elif found and not is_other:
             answer.answer.append(dns.rrset.from_text(name, 0, "IN", "A", *found))
-        if self.mood != "silent":
+        if not silent:
             self._transport.sendto(answer.to_wire(), peer)
 
 

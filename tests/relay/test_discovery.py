@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
 
@@ -16,11 +17,13 @@ from artery.model.symbols import Symbol
 from artery.pipeline import publisher
 from artery.relay import discovery, service
 from artery.relay.crew import DRAIN_S, Crew
-from artery.relay.discovery import place_of
+from artery.relay.discovery import Discovery, place_of
+from artery.relay.fanout import Fanout
 from artery.settings import Settings
 from artery.store.open import open_store
 from artery.wire import messages, relays
 from artery.wire.artery_pb2 import Tick
+from artery.wire.sockets import Context
 from tests.relay.conftest import FREE, Peer, relay, until
 from tests.relay.guests import guarded
 from tests.relay.nameserver import NameServer, name_server
@@ -127,6 +130,55 @@ async def test_the_relay_follows_a_name_and_keeps_whom_it_knows_while_the_name_s
     finally:
         context.destroy(linger=0)
         await store.close()
+
+
+@asynccontextmanager
+async def following(nameserver: str, port: int) -> AsyncIterator[Discovery]:
+    """The name is followed, without the rest of a relay."""
+    context = Context()
+    fan = Fanout(context, lambda: 0)
+    found = Discovery((f"{NAME}:{port}",), nameserver, fan)
+    task = asyncio.create_task(found.run())
+    try:
+        yield found
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        fan.discard()
+        await context.close()
+
+
+@pytest.mark.parametrize("others", ["notimp", "servfail", "refused", "silence"])
+async def test_a_name_server_that_knows_only_a_is_enough(dns: tuple[NameServer, str], others: str) -> None:
+    server, nameserver = dns
+    context = zmq.asyncio.Context()
+    one = Processor(context, "127.0.0.1")
+    two = Processor(context, "127.0.0.2", one.port)
+    server.records[NAME], server.others = [one.address], others  # type: ignore[assignment]
+    try:
+        async with following(nameserver, one.port) as found:
+
+            async def both() -> bool:
+                return set(found.connected()) == {one.url, two.url}
+
+            async def first() -> bool:
+                return found.connected() == (one.url,)
+
+            await until(first, "it is connected to the one")
+            server.records[NAME] = [one.address, two.address]
+            await until(both, "a change is seen")
+    finally:
+        context.destroy(linger=0)
+
+
+async def test_a_name_without_an_address_is_said_once(
+    dns: tuple[NameServer, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    server, nameserver = dns
+    server.records[NAME] = []
+    async with following(nameserver, 5557):
+        await looked("answered")
+    assert capsys.readouterr().out.count("the name of processors has no address now") == 1
 
 
 async def test_with_keys_a_processor_that_listens_lets_only_the_relay_in(

@@ -21,6 +21,7 @@ LOOK_S = 5.0
 ANSWER_S = 2.0
 """How long a look waits for the name server."""
 ADDRESSES_MAX = 1_000
+KINDS = ("A", "AAAA")
 
 _log = logger("relay")
 
@@ -37,7 +38,8 @@ class Discovery:
         self._nameserver = nameserver
         self._fan = fan
         self._crew = Crew()
-        self._known: dict[tuple[str, int], set[str]] = {}
+        self._known: dict[tuple[str, int, str], set[str]] = {}
+        self._nowhere: set[str] = set()
 
     def connected(self) -> tuple[str, ...]:
         return self._crew.connected()
@@ -58,14 +60,28 @@ class Discovery:
             await asyncio.sleep(LOOK_S * random.uniform(0.9, 1.0))
 
     async def _addresses(self, resolver: "Resolver", name: str, port: int) -> set[str]:
-        place = (name, port)
-        try:
-            self._known[place] = {tcp(address, port) for address in await resolve(resolver, name)}
+        """What the name server says of one kind counts also where it says nothing of the other: many know only A."""
+        failures = list[NotNow]()
+        for kind in KINDS:
+            try:
+                self._known[name, port, kind] = {tcp(address, port) for address in await resolve(resolver, name, kind)}
+            except NotNow as error:
+                failures.append(error)
+        found = {url for kind in KINDS for url in self._known.get((name, port, kind), ())}
+        if len(failures) < len(KINDS):
             metrics.LOOKUPS.labels("answered").inc()
-        except NotNow as error:
+            self._say_nowhere(name, nowhere=not found)
+        else:
             metrics.LOOKUPS.labels("failed").inc()
-            _log.warning("processors cannot be looked for, and those that are known are kept", reason=str(error))
-        return self._known.get(place, set())
+            reason = str(failures[0])
+            _log.warning("processors cannot be looked for, and those that are known are kept", reason=reason)
+        return found
+
+    def _say_nowhere(self, name: str, *, nowhere: bool) -> None:
+        """Once each time: it may be meant so, or be a name with a slip in it."""
+        if nowhere and name not in self._nowhere:
+            _log.warning("the name of processors has no address now", name=name)
+        (self._nowhere.add if nowhere else self._nowhere.discard)(name)
 
     def _follow(self, found: Collection[str]) -> None:
         now_s = time.monotonic()
@@ -99,21 +115,18 @@ def place_of(text: str) -> tuple[str, int]:
         return name, int(port)
 
 
-async def resolve(resolver: "Resolver", name: str) -> set[str]:
-    """Every address of a name, none if there is no such name; `NotNow` if the name server does not say."""
+async def resolve(resolver: "Resolver", name: str, kind: str) -> set[str]:
+    """Every address of this kind, none if there is no such name; `NotNow` if the name server does not say."""
     import dns.exception
     import dns.resolver
 
-    found = set[str]()
-    for kind in ("A", "AAAA"):
-        try:
-            answer = await resolver.resolve(name, kind, lifetime=ANSWER_S, search=True)
-            found |= {str(record.address) for record in answer}
-        except (dns.resolver.NXDOMAIN, dns.resolver.NoAnswer):
-            continue
-        except (dns.exception.DNSException, OSError) as error:
-            raise NotNow(f"{name}: {error or type(error).__name__}") from error
-    return set(sorted(found)[:ADDRESSES_MAX])
+    try:
+        answer = await resolver.resolve(name, kind, lifetime=ANSWER_S, search=True)
+    except (dns.resolver.NXDOMAIN, dns.resolver.NoAnswer):
+        return set()
+    except (dns.exception.DNSException, OSError) as error:
+        raise NotNow(f"{name}: {error or type(error).__name__}") from error
+    return set(sorted(str(record.address) for record in answer)[:ADDRESSES_MAX])
 
 
 def _resolver(nameserver: str) -> "Resolver":
