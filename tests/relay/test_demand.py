@@ -1,8 +1,10 @@
 """Live data on demand: by subscribing, and by a request; the ingestors are told, and it ends when nobody wants it."""
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import msgspec
 import pytest
@@ -17,9 +19,10 @@ from artery.model import symbols
 from artery.model.channels import Channel
 from artery.model.symbols import Symbol
 from artery.relay import realtime
-from artery.relay.demand import Demand, live_tickers
+from artery.relay.demand import JUDGED_MAX, UNKNOWN_S, Demand, live_tickers
 from artery.settings import Settings
 from artery.store import demand
+from artery.store.base import Store
 from artery.wire.artery_pb2 import DataRequest, IngestorControl, StatusRequest, StatusResponse, SubmitResponse
 from artery.wire.listeners import Listeners
 from tests.ingest.scripted import ScriptedVenue
@@ -203,6 +206,42 @@ async def test_more_markets_than_a_relay_may_want_are_refused_and_the_rest_stays
     await listed(house, Channel("sim", "BTC"))
     await made.look(7.5)
     assert list(made.wanted()) == [LINK, Channel("sim", "BTC")], "a market of the settings has always room"
+
+
+class Counting:
+    """A real store, and how often it is read."""
+
+    def __init__(self, store: Store) -> None:
+        self._store, self.reads = store, Counter[str]()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def get(self, key: str) -> bytes | None:
+        self.reads[key] += 1
+        return await self._store.get(key)
+
+
+async def test_thousands_of_tickers_that_nobody_knows_hold_nobody_up(house: House) -> None:
+    listeners, store = Listeners(), Counting(house.store)
+    made = Demand(house.settings, store, listeners)  # type: ignore[arg-type]
+    count = 4 * JUDGED_MAX
+    for number in range(count):
+        listeners.take([b"\x01SIM:NOPE%d|tick|" % number])
+    for look in range(1, 5):
+        await made.look(0.0)
+        assert store.reads.total() == look * JUDGED_MAX, "so many reads at one look"
+    assert len(store.reads) == count, "and each ticker has its turn"
+    await made.look(1.0)
+    assert store.reads.total() == count, "not again for a while"
+    await listed(house, AVAX)
+    listeners.take([b"\x01SIM:AVAX|tick|"])
+    await made.look(UNKNOWN_S + 1.0)
+    assert list(made.wanted()) == [AVAX], "who is new comes first"
+    for _ in range(4):
+        await made.look(UNKNOWN_S + 1.0)
+    assert set(store.reads.values()) == {1, 2}
+    assert store.reads.total() == 2 * count + 1, "each is looked up again once"
 
 
 def test_only_topics_with_live_data_name_a_market() -> None:

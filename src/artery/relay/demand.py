@@ -4,6 +4,7 @@ import asyncio
 import random
 import secrets
 from collections.abc import Collection, Iterable
+from itertools import chain, islice
 
 from artery.errors import ArteryError, BadInput
 from artery.model import symbols
@@ -19,7 +20,8 @@ from artery.wire.listeners import Listeners
 LOOK_S = 0.25
 UNKNOWN_S = 5.0
 """A ticker that nobody knows is looked up again after so long: the venue may not have been asked yet."""
-UNKNOWN_MAX = 1_000
+JUDGED_MAX = 500
+"""Tickers that are looked up at one look, those that never were first: each is a read of the store."""
 
 _log = logger("relay")
 
@@ -60,21 +62,22 @@ class Demand:
             self._seen = self._listeners.changes
             self._tickers = frozenset(live_tickers(self._listeners.all()))
             self._wanted = {name: market for name, market in self._wanted.items() if name in self._tickers}
-            self._refused.clear()  # there may be room now
+            self._refused &= self._tickers if self._extra() >= self._settings.relay.demand_max else frozenset()
             self._said &= self._tickers
             self._unknown = {name: due for name, due in self._unknown.items() if name in self._tickers}
-        for name in self._tickers - self._wanted.keys() - self._refused:
-            if now >= self._unknown.get(name, 0.0):
-                await self._judge(name, now)
+        never = self._tickers - self._wanted.keys() - self._refused - self._unknown.keys()
+        again = [name for name, due in self._unknown.items() if now >= due]
+        for name in islice(chain(never, again), JUDGED_MAX):
+            await self._judge(name, now)
         metrics.WANTED.set(len(self._wanted))
 
     async def _judge(self, name: str, now: float) -> None:
         market = Channel(*parse_ticker(name))
-        if symbols.read(await self._store.get(symbols.key(market.provider, market.market))) is None:
-            if name in self._unknown or len(self._unknown) < UNKNOWN_MAX:
-                self._unknown[name] = now + UNKNOWN_S
-            return
+        known = symbols.read(await self._store.get(symbols.key(market.provider, market.market)))
         self._unknown.pop(name, None)
+        if known is None:
+            self._unknown[name] = now + UNKNOWN_S  # behind all others that wait
+            return
         if not self._is_usual(market) and self._extra() >= self._settings.relay.demand_max:
             self._refused.add(name)
             self._say_refused(name)
