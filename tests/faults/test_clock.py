@@ -9,7 +9,8 @@ from artery.bus.base import Entry, place
 from artery.model import codec, fold
 from artery.model.events import Clock, Trade
 from artery.model.periods import Period
-from artery.pipeline.candles import Batch, CandleBook, Partial
+from artery.pipeline.candles import CandleBook
+from artery.pipeline.parts import Batch, Partial
 from tests.faults.checker import closed_again
 from tests.faults.logs import Log
 from tests.faults.processes import Stage

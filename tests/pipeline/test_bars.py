@@ -13,6 +13,7 @@ from artery.pipeline import bars
 from artery.pipeline.bars import batch_of, feed_rows, history_rows, record_batch
 from artery.pipeline.folding import trade_bars
 from artery.pipeline.minutes import Span
+from artery.pipeline.taken import Run
 from artery.wire import history
 
 BASE = 1_730_000_100_000
@@ -157,4 +158,17 @@ def test_every_period_is_folded_and_each_market_says_how_far_it_reaches() -> Non
     found = {(row["period_s"], row["start_ms"]): row["n"] for row in rows if row["kind"] == bars.BAR}
     assert found == {(60, BASE): 2, (60, BASE + 60_000): 1, (120, BASE - 60_000): 2, (120, BASE + 60_000): 1}
     reached = batch_of(bars.pa.Table.from_pylist([rows[-1]], schema=bars.SCHEMA))[0].reach
-    assert reached == {("sim", "BTC"): ((1, 1), (1, 3))}
+    assert reached == {("sim", "BTC"): [Run((1, 1), (1, 3))]}
+
+
+def test_places_with_holes_are_told_as_they_are() -> None:
+    made = trade_bars(entries(*[trade(seq, BASE + seq, epoch=seq // 5 + 1) for seq in (9, 1, 2, 4, 5)]), MINUTES)
+    ends = [((1, 1), (1, 2)), ((1, 4), (1, 4)), ((2, 5), (2, 5)), ((2, 9), (2, 9))]
+    assert batch_of(made)[0].reach == {("sim", "BTC"): [Run(*each) for each in ends]}
+
+
+def test_a_trade_that_is_dated_days_ahead_opens_no_candle_and_holds_its_place() -> None:
+    ahead = msgspec.structs.replace(trade(2, BASE + 2 * 86_400_000), event_ts=BASE)
+    made = batch_of(trade_bars(entries(trade(1, BASE), ahead), [Period(60)]))[0]
+    assert [(partial.key[3], partial.bar.n) for partial in made.partials] == [(BASE, 1)]
+    assert made.reach == {("sim", "BTC"): [Run((1, 1), (1, 2))]}

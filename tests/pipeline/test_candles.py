@@ -1,5 +1,6 @@
 """Candles from micro-batches: whatever the order, the cuts and the crashes, they are the fold of the trades."""
 
+import random
 from collections.abc import Sequence
 from decimal import Decimal
 
@@ -7,15 +8,20 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from artery.model import fold
+from artery.model import codec, fold
 from artery.model.events import Candle, Trade
-from artery.model.periods import DERIVED, Period
-from artery.pipeline.candles import BEHIND, Batch, CandleBook, Partial, State
+from artery.model.periods import Period
+from artery.pipeline.bars import batch_of
+from artery.pipeline.candles import BEHIND, CandleBook
+from artery.pipeline.folding import trade_bars
 from artery.pipeline.minutes import Span
+from artery.pipeline.parts import Batch, Partial, State
 
 PERIODS = [Period(60), Period(300)]
 BASE = 1_730_000_100_000
 MINUTE = 60_000
+DAY_MS = 86_400_000
+DAY = BASE - BASE % DAY_MS
 
 
 def trade(seq: int, ts: int, px: str = "10", sz: str = "1", coin: str = "BTC") -> Trade:
@@ -184,9 +190,9 @@ def test_event_time_never_goes_back_even_if_the_clock_does() -> None:
 
 def test_volumes_keep_every_digit() -> None:
     book = CandleBook(1)
-    sizes = ["12345678901234567890.1", "0.000000000000000001"]
+    sizes = ["12345678901234567.1", "0.000000000000000001"]
     batch = Batch(partials([(i, trade(i, BASE + i, sz=size)) for i, size in enumerate(sizes, 1)]))
-    assert one(book.apply(batch, BASE)).v == Decimal("12345678901234567890.100000000000000001")
+    assert one(book.apply(batch, BASE)).v == Decimal("12345678901234567.100000000000000001")
 
 
 def test_a_closed_candle_is_not_opened_by_a_book_that_catches_up() -> None:
@@ -346,17 +352,42 @@ def test_positions_of_a_series_follow_each_other(
         last[series] = candle.seq
 
 
-def test_the_book_of_a_second_day_is_no_larger_than_that_of_the_first() -> None:
+def day_of_markets(number: int, first_seq: int) -> list[list[tuple[str, bytes]]]:
+    """A day of twenty markets in batches of ten minutes: some trades come late by up to a day, some are foreign."""
+    dice, batches, seq = random.Random(number), [], first_seq
+    for part in range(144):
+        log = []
+        for _ in range(10):
+            seq += 1
+            for coin in range(20):
+                came_ms = DAY + number * DAY_MS + part * 600_000 + dice.randrange(600_000)
+                late_ms = dice.choice([0] * 8 + [600_000, 7_200_000, DAY_MS])
+                one = msgspec.structs.replace(
+                    trade(seq, came_ms, px=str(dice.randrange(1, 10**6)), coin=f"C{coin}"), ts=came_ms - late_ms
+                )
+                if dice.random() < 0.05:
+                    one = msgspec.structs.replace(one, provider="external", epoch=0)
+                log.append((str(seq), msgspec.json.encode(codec.encode(one))))
+        batches.append(log)
+    return batches
+
+
+def test_the_book_of_twenty_markets_is_no_larger_after_a_second_day() -> None:
     book, sizes = CandleBook(1), []
-    for minute_of in range(2 * 1_440):
-        ts = BASE - BASE % 86_400_000 + minute_of * MINUTE
-        bar = fold.bar(trade(minute_of + 1, ts))
-        parts = [Partial(("sim", "BTC", period.seconds, period.start(ts)), bar, "1") for period in DERIVED]
-        book.apply(Batch(parts, {"sim": ts + 59_000}), ts)
-        if minute_of % 1_440 == 1_439:
-            sizes.append((len(book), len(msgspec.msgpack.encode(book.state()))))
-    assert sizes[1][0] <= sizes[0][0] + 1  # the day before is still held
+    for number in range(2):
+        most = 0
+        for part, log in enumerate(day_of_markets(number, number * 1_440)):
+            batch = batch_of(trade_bars(log))[0]
+            clock_ms = DAY + number * DAY_MS + (part + 1) * 600_000
+            book.apply(msgspec.structs.replace(batch, clocks={"sim": clock_ms}), clock_ms)
+            book.settle(book.owed(str(10**9)), str(10**9))
+            most = max(most, len(book))
+        assert most < 20 * 120, "an hour of minutes, and two of every longer length"
+        sizes.append((most, len(msgspec.msgpack.encode(book.state()))))
+    assert sizes[1][0] < sizes[0][0] * 1.1
     assert sizes[1][1] < sizes[0][1] * 1.1
+    assert sizes[1][1] < 20 * 60_000, "bytes"
+    assert book.stale > 1_000
 
 
 def test_of_too_many_candles_the_oldest_closed_are_let_go_and_never_shown_in_part() -> None:
@@ -376,6 +407,10 @@ def test_of_too_many_candles_the_oldest_closed_are_let_go_and_never_shown_in_par
         late = Partial(("sim", "BTC", 60, BASE - BASE % MINUTE), fold.bar(trade(9, BASE - BASE % MINUTE + 1)), "9")
         assert held.apply(Batch([late]), BASE) == []
         assert held.stale == 1
+        assert held.owed("8") == [], "the lake may not have the trade yet"
+        assert held.owed("9") == [late.key], "the lake is asked to fold the candle anew"
+        held.settle([late.key], "9")
+        assert held.owed("9") == []
 
 
 def test_open_candles_are_held_however_many_there_are() -> None:

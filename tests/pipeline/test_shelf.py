@@ -13,8 +13,9 @@ from artery.errors import Unavailable
 from artery.model.fold import Bar
 from artery.pipeline import shelf
 from artery.pipeline.calls import Calls
-from artery.pipeline.candles import Batch, CandleBook, Partial, State
+from artery.pipeline.candles import CandleBook
 from artery.pipeline.offsets import FAST
+from artery.pipeline.parts import Batch, Partial, State
 from artery.pipeline.shelf import Shelf
 from artery.store.base import Store
 from artery.store.open import open_store
@@ -64,7 +65,8 @@ async def saved(kept: Shelf, book: CandleBook) -> int:
 
 
 def known(state: State) -> tuple[Any, ...]:
-    return dict(state.held), dict(state.shown), state.clocks, state.dirty, state.minutes, state.reached, state.floor_ms
+    rest = (state.floor_ms, state.periods, state.taken, state.owed)
+    return dict(state.held), dict(state.shown), state.clocks, state.dirty, state.minutes, *rest
 
 
 async def found(store: Store) -> tuple[Any, ...]:

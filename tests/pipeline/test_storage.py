@@ -37,9 +37,10 @@ class Stored:
             log.do(lambda s=stream: log.bus.ensure_group(s, GROUPS[s]))
         self.query = StoreQuery(start, log.bus, log.calls)
 
-    def run(self) -> None:
+    def run(self, *, but: str = "") -> None:
+        """`but` is a stream that is not due."""
         reader = READER(self.log.url, "md_stream")
-        end = {stream: reader.head(stream) for stream in STORE}
+        end = {stream: self.at[stream] if stream == but else reader.head(stream) for stream in STORE}
         found = Rows(1_000, self.homes)
         for stream in STORE:
             found.take(stream, span(reader, stream, self.at[stream], end[stream]))

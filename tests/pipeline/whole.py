@@ -15,11 +15,12 @@ from artery.model.events import Candle, Clock, Trade
 from artery.model.periods import DERIVED, Period
 from artery.pipeline import bars, saved
 from artery.pipeline.bars import record_batch
-from artery.pipeline.candles import CandleBook, Key
+from artery.pipeline.candles import CandleBook
 from artery.pipeline.decode import Raw
 from artery.pipeline.fast import FastQuery
 from artery.pipeline.folding import trade_bars
 from artery.pipeline.offsets import FAST, span
+from artery.pipeline.parts import Key
 from artery.pipeline.rebuilt import Rebuilt, rebuild
 from artery.pipeline.source import READER
 from artery.pipeline.storage import StoreQuery
@@ -66,7 +67,8 @@ def newest(shown: Sequence[Candle]) -> dict[Key, Candle]:
 
 
 def scenario(seed: int, coin: str) -> list[Trade]:
-    """A morning of one market, with trades that come late, some by most of a day, and some twice."""
+    """A morning of one market, with trades that come late, some by most of a day, some twice, some after their
+    followers."""
     dice = random.Random(seed)
     log: list[Trade] = []
     for seq in range(1, 121):
@@ -75,6 +77,8 @@ def scenario(seed: int, coin: str) -> list[Trade]:
         log.append(came(seq, BASE + seq * 97_000, late_ms, px, coin))
         if dice.random() < 0.1:
             log.append(dice.choice(log))
+        if dice.random() < 0.1:
+            log.insert(max(0, len(log) - dice.randrange(40)), log.pop())
     return log
 
 
@@ -82,8 +86,10 @@ class Whole:
     """Both queries as they are, on a real bus and the real lake, batch by batch; they can die and begin again. With
     `files`, trades are stored as those of a large batch are."""
 
-    def __init__(self, spark: House, log: Log, number: int, *, files: bool = False) -> None:
-        self.spark, self.log, self.number, self.files = spark, log, number, files
+    def __init__(
+        self, spark: House, log: Log, number: int, *, files: bool = False, periods: Sequence[Period] = DERIVED
+    ) -> None:
+        self.spark, self.log, self.number, self.files, self.periods = spark, log, number, files, periods
         self.store = log.do(self._opened)
         self.epoch, self.now_ms = 0, BASE
         self.begin()
@@ -91,15 +97,16 @@ class Whole:
     def begin(self) -> None:
         """One more life, from what was saved and committed."""
         self.epoch += 1
-        book, reader = CandleBook(self.epoch, slow_ms=0), open_reader(self.log.url)
+        book, reader = CandleBook(self.epoch, periods=self.periods, slow_ms=0), open_reader(self.log.url)
         parts_of = (book, self.store, self.log.bus, reader, self.number)
         self.at, head = self.log.do(lambda: saved.restore(*parts_of, anew=self._anew))
         parts = (book, self.epoch, self.log.bus, self.store, self.log.calls, head, self.number)
-        self.fast = FastQuery(*parts, start=dict(self.at), again=self._again)
+        self.fast = FastQuery(*parts, start=dict(self.at), periods=self.periods, again=self._again)
         positions = ZERO | Lake(self.spark.settings.folder, self.number).positions()
         self.storage = Stored(self.spark, self.log, positions, files=self.files)
         parts_too = (positions, self.log.bus, self.log.calls, self.number)
-        self.storage.query = StoreQuery(*parts_too, announce=self.fast.announce)
+        hears = self.fast.announce
+        self.storage.query = StoreQuery(*parts_too, periods=self.periods, announce=hears, backlog=self.fast)
 
     def take(self, trades: Sequence[Trade], clock_ms: int) -> None:
         """What a feed appends."""
@@ -109,15 +116,19 @@ class Whole:
 
     def run(self) -> None:
         """A batch of each query, up to the heads."""
+        self.fold()
+        self.storage.run()
+
+    def fold(self) -> None:
+        """A batch of the candle query alone."""
         reader = READER(self.log.url, "md_stream")
         end = {stream: reader.head(stream) for stream in FAST}
         parts = {stream: span(reader, stream, self.at[stream], end[stream]) for stream in FAST}
-        made = record_batch(bars.feed_rows(parts["feed"]), end, trade_bars(parts["trade"]))
+        made = record_batch(bars.feed_rows(parts["feed"]), end, trade_bars(parts["trade"], self.periods))
         frame = self.spark.session.createDataFrame(bars.pa.Table.from_batches([made]))
         self.fast.take(frame.toArrow(), self.storage.batch, 0)
         self.fast.save()
         self.at = end
-        self.storage.run()
 
     def end(self, clock_ms: int) -> None:
         """Everything closes, and the lake has what the bus has."""
@@ -144,7 +155,7 @@ class Whole:
 
     async def _anew(self) -> Rebuilt | None:
         position = Lake(self.spark.settings.folder, self.number).positions()["trade"]
-        made = partial(rebuild, self.spark.session, DERIVED, position, self.now_ms)
+        made = partial(rebuild, self.spark.session, self.periods, position, self.now_ms)
         return await asyncio.to_thread(made) if position != START else None
 
     def _again(self, after: str, end: str) -> list[Raw]:

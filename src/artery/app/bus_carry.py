@@ -46,7 +46,8 @@ def translated(book: Saved, moved: Mapping[str, Moved]) -> Saved:
         (key, msgspec.structs.replace(one, up_to=_place(moved, "trade", one.up_to) if one.up_to else ""))
         for key, one in book.state.held
     ]
-    state = msgspec.structs.replace(book.state, held=held)
+    owed = [(key, _place(moved, "trade", at)) for key, at in book.state.owed]
+    state = msgspec.structs.replace(book.state, held=held, owed=owed)
     return Saved(positions(book.positions, moved), _place(moved, "candle", book.candle), state)
 
 

@@ -11,6 +11,11 @@ from artery.model.periods import Period
 _EXACT = Context(prec=76)
 """Sums keep every digit that the lake can hold; Python's usual context would round at 28."""
 
+SIZE_MAX = Decimal(10) ** 17
+"""A larger trade is stored but not folded: a thousand of them would no longer fit a DECIMAL(38,18)."""
+AHEAD_MAX_MS = 86_400_000
+"""Nor is one folded that is dated later than this after it came: its candle would be open for ever."""
+
 Place = tuple[int, int, int]
 """Where a trade stands among its market's: (ts, epoch, seq)."""
 
@@ -28,6 +33,11 @@ class Bar(msgspec.Struct, frozen=True, gc=False):
     n: int
 
 
+def counts(trade: Trade) -> bool:
+    """Whether a trade is folded; one whose size or time is absurd is not."""
+    return trade.sz < SIZE_MAX and trade.ts - trade.event_ts <= AHEAD_MAX_MS
+
+
 def bar(trade: Trade) -> Bar:
     """One trade as a bar."""
     place = (trade.ts, trade.epoch, trade.seq)
@@ -42,12 +52,12 @@ def join(a: Bar, b: Bar) -> Bar:
 
 
 def bars(trades: Iterable[Trade], period: Period) -> dict[tuple[str, str, int], Bar]:
-    """The bar of each (provider, coin, start), with each trade counted once."""
+    """The bar of each (provider, coin, start), with each trade counted once, and none that is absurd."""
     result: dict[tuple[str, str, int], Bar] = {}
     seen: set[tuple[str, str, int, str]] = set()
     for trade in trades:
         name = (trade.provider, trade.coin, trade.ts, trade.tid)
-        if name in seen:
+        if name in seen or not counts(trade):
             continue
         seen.add(name)
         key = (trade.provider, trade.coin, period.start(trade.ts))

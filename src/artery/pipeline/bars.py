@@ -17,9 +17,11 @@ from artery.model.events import Candle, Clock, Mark
 from artery.model.fold import Bar, Place
 from artery.model.periods import DERIVED, Period
 from artery.pipeline import decode
-from artery.pipeline.candles import KEEP_MS, Batch, Market, Partial, Seq
+from artery.pipeline.candles import KEEP_MS
 from artery.pipeline.decode import Raw
 from artery.pipeline.minutes import DAY_MS, Span
+from artery.pipeline.parts import Batch, Partial
+from artery.pipeline.taken import Market, Run
 
 pc: Any = compute  # its stubs do not know structs
 BAR, CLOCK, MARK, VENUE, REACH, END = "bar", "clock", "mark", "venue", "reach", "end"
@@ -42,9 +44,9 @@ _COLUMNS: dict[str, pa.DataType] = {
     "up_to": pa.string(),
 }
 SCHEMA = pa.schema(_COLUMNS)
-"""A CLOCK's time is in `last`, as is a MARK's end; of a row of kind `reach`, `first` and `last` are the market's first
-and last places in its series. The one row of kind `end` has in `up_to` how far the batch reaches, as Spark does not
-tell."""
+"""A CLOCK's time is in `last`, as is a MARK's end; a row of kind `reach` is a run of places in the market's series from
+`first` to `last`, of which the batch holds `n`. The one row of kind `end` has in `up_to` how far the batch reaches, as
+Spark does not tell."""
 
 Row = dict[str, Any]
 
@@ -125,10 +127,16 @@ def _partials(bars: Any) -> list[Partial]:
     return list(map(Partial, keys, made, bars["up_to"].to_pylist()))
 
 
-def _reaches(reach: Any) -> dict[Market, tuple[Seq, Seq]]:
-    markets = zip(reach["provider"].to_pylist(), reach["coin"].to_pylist(), strict=True)
-    ends = zip(*([at[1:] for at in _places(reach[name])] for name in ("first", "last")), strict=True)
-    return dict(zip(markets, ends, strict=True))
+def _reaches(reach: Any) -> dict[Market, list[Run]]:
+    columns = [reach[name].to_pylist() for name in ("provider", "coin", "n")]
+    ends = [[at[1:] for at in _places(reach[name])] for name in ("first", "last")]
+    found: dict[Market, list[Run]] = {}
+    for provider, coin, count, first, last in zip(*columns, *ends, strict=True):
+        whole = first[0] == last[0] and count == last[1] - first[1] + 1
+        found.setdefault((provider, coin), []).append(Run(first, last, whole))
+    for runs in found.values():
+        runs.sort(key=lambda run: run.first)
+    return found
 
 
 def _places(column: Any) -> list[Place]:

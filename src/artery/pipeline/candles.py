@@ -1,6 +1,6 @@
 """Candles from what each micro-batch amounts to. Pure: no Spark, no clock, no bus."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
 import msgspec
 
@@ -9,13 +9,9 @@ from artery.model.codec import candle_texts
 from artery.model.events import Candle
 from artery.model.fold import Bar, join
 from artery.model.periods import DERIVED, Period
-from artery.pipeline.minutes import DAY_MS, Minutes, Span
-
-Key = tuple[str, str, int, int]
-"""(provider, coin, period in s, start in ms), as `Candle.key`."""
-Market = tuple[str, str]
-Seq = tuple[int, int]
-"""A trade's place in its series, (epoch, seq): it rises with every trade on the bus."""
+from artery.pipeline.minutes import DAY_MS, Minutes
+from artery.pipeline.parts import Batch, Held, Key, Partial, Shown, State
+from artery.pipeline.taken import Taken
 
 KEEP_MS = 3_600_000
 SLOW_MS = 5_000
@@ -24,66 +20,14 @@ BEHIND = 50_000
 watches such candles open."""
 HELD_MAX = 1_000_000
 """Candles that are held, but for open ones, of which a market has one of each length."""
-MARKETS_MAX = 200_000
-"""Markets whose last trade is remembered."""
+OWED_MAX = 10_000
+"""Candles that the lake is asked to fold anew."""
+REVISED_MAX = 5_000
+"""Candles that are past and were corrected, whose last version is remembered."""
 FORGET_MS = 10_000
+ENDED_MS = 600_000
+"""A provider whose clock is so far behind another's has ended, or is away: it says nothing of how far candles are."""
 _MINUTE_S = 60
-
-
-class Partial(msgspec.Struct, frozen=True, gc=False):
-    """What the trades of one micro-batch amount to in one candle; `up_to` is the newest one's place on the bus."""
-
-    key: Key
-    bar: Bar
-    up_to: str
-
-
-class Batch(msgspec.Struct, frozen=True):
-    """One micro-batch: partial candles, the newest CLOCK of each provider, what a feed does not vouch for, a venue's
-    own closed candles; and of each market the first and the last place in its series that the batch holds."""
-
-    partials: Sequence[Partial] = ()
-    clocks: Mapping[str, int] = {}
-    venue: Sequence[Candle] = ()
-    unwatched: Sequence[Span] = ()
-    reach: Mapping[Market, tuple[Seq, Seq]] = {}
-
-    @property
-    def trades(self) -> int:
-        """How many trades, counted in the shortest candles, as each is in one of every length."""
-        shortest = min((partial.key[2] for partial in self.partials), default=0)
-        return sum(partial.bar.n for partial in self.partials if partial.key[2] == shortest)
-
-
-class Held(msgspec.Struct, array_like=True, gc=False):
-    """A candle that may still change; `venue` says that its values are the venue's own and no trade changes them."""
-
-    bar: Bar
-    up_to: str = ""
-    closed: bool = False
-    venue: bool = False
-    corrected: bool = False
-
-
-class Shown(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The newest version of a candle on the bus: it decides whether and how a later one may follow."""
-
-    values: tuple[str, ...]
-    closed: bool
-    rev: int
-    event_ts: int
-
-
-class State(msgspec.Struct, array_like=True):
-    """All that a book knows, to be kept together with the positions it has reached."""
-
-    held: list[tuple[Key, Held]]
-    shown: list[tuple[Key, Shown]]
-    clocks: dict[str, int]
-    dirty: list[Key]
-    minutes: Minutes
-    reached: list[tuple[Market, Seq]] = []
-    floor_ms: int = 0
 
 
 class CandleBook:
@@ -91,8 +35,8 @@ class CandleBook:
 
     A candle closes when a CLOCK reaches its end, and never opens again. A trade that comes later, or a venue's own
     candle that differs, gives the same candle with a higher `rev`. Candles closed for longer than `keep_ms` (and two
-    of their own lengths) are forgotten: trades for them are counted in `stale` and left to the lake's correction.
-    An entry that is on the bus a second time is known by its place in its series (`repeats`).
+    of their own lengths) are forgotten: trades for them are counted in `stale`, and the lake is asked to fold them anew
+    (`owed`). So are candles of which nobody knows whether a trade was taken before; what was taken, `taken` knows.
     """
 
     def __init__(
@@ -106,12 +50,11 @@ class CandleBook:
         held_max: int = HELD_MAX,
     ) -> None:
         self.stale = 0
+        self.taken = Taken()
+        self.periods = sorted({period.seconds for period in periods})
         self._epoch = epoch
-        seconds = {period.seconds for period in periods}
-        self._has_minutes = _MINUTE_S in seconds
-        self._of_minutes = [
-            Period(length) for length in sorted(seconds) if length > _MINUTE_S and not length % _MINUTE_S
-        ]
+        self._has_minutes = _MINUTE_S in self.periods
+        self._of_minutes = [Period(length) for length in self.periods if length > _MINUTE_S and not length % _MINUTE_S]
         self._keep_ms = keep_ms
         self._slow_ms = slow_ms
         self._behind_from = behind
@@ -129,7 +72,7 @@ class CandleBook:
         self._lasts: dict[tuple[str, int], int] = {}
         self._seqs: dict[tuple[str, str, int], int] = {}
         self._minutes = Minutes()
-        self._reached: dict[Market, Seq] = {}
+        self._owed: dict[Key, str] = {}
         self.changed: set[Key] = set()
         """The candles of which something else is known than when whoever keeps the book last cleared this."""
 
@@ -137,16 +80,9 @@ class CandleBook:
         return len(self._held)
 
     def clock_ms(self) -> int:
-        """The oldest of the providers' newest clocks."""
-        return min(self._clocks.values(), default=0)
-
-    def repeats(self, batch: Batch) -> dict[Market, Seq]:
-        """The markets of which the batch holds trades that were taken in before, and how far those reach."""
-        return {
-            market: reached
-            for market, (first, _) in batch.reach.items()
-            if (reached := self._reached.get(market, (0, 0))) >= first
-        }
+        """The oldest of the providers' newest clocks, without those of providers that have ended."""
+        newest = max(self._clocks.values(), default=0)
+        return min((ts for ts in self._clocks.values() if newest - ts <= ENDED_MS), default=0)
 
     def apply(self, batch: Batch, now_ms: int) -> list[Candle]:
         """Take a micro-batch in; return the candles that are to be appended to the bus, as one append."""
@@ -154,10 +90,11 @@ class CandleBook:
         self._behind = batch.trades >= self._behind_from and self._now_ms - self._showed_ms < self._slow_ms
         if not self._behind:
             self._showed_ms = self._now_ms
-        for market, (_, last) in batch.reach.items():
-            self._reached[market] = max(last, self._reached.pop(market, last))
+        self.taken.add(batch.reach)
         for partial in batch.partials:
             self._fold(partial)
+        for partial in batch.doubtful:
+            self._doubt(partial)
         for provider, ts in batch.clocks.items():
             self._clocks[provider] = max(ts, self._clocks.get(provider, 0))
         self._lasts.clear()
@@ -182,10 +119,20 @@ class CandleBook:
         shown = self._shown.get(candle.key)
         return shown.values if shown else candle_texts(candle)
 
+    def owed(self, up_to: str) -> list[Key]:
+        """The candles that are over and that the lake is to fold anew, if it has the log up to there."""
+        return [key for key, at in self._owed.items() if self._is_over(key) and place(at) <= place(up_to)]
+
+    def settle(self, keys: Iterable[Key], up_to: str) -> None:
+        """The lake has folded them anew, from the log up to there."""
+        for key in keys:
+            if place(self._owed.get(key, up_to)) <= place(up_to):
+                self._owed.pop(key, None)
+
     def announce(self, candles: Iterable[Candle]) -> list[Candle]:
         """Closed candles that the lake has folded anew, as they are to be appended; those that the book still holds
-        it corrects by itself."""
-        return [self._placed(candle) for candle in candles if candle.key not in self._held]
+        it corrects by itself, unless they are left to the lake."""
+        return [said for candle in candles if (said := self._announced(candle))]
 
     def keys(self) -> set[Key]:
         """The candles of which something is known."""
@@ -196,19 +143,29 @@ class CandleBook:
         wanted = self.keys() if keys is None else keys
         held = [(key, msgspec.structs.replace(one)) for key in wanted if (one := self._held.get(key))]
         shown = [(key, seen) for key in wanted if (seen := self._shown.get(key))]
-        reached = list(self._reached.items())
-        dirty, minutes = sorted(self._dirty), self._minutes.copy()
-        return State(held, shown, dict(self._clocks), dirty, minutes, reached, self._floor_ms)
+        return State(
+            held,
+            shown,
+            dict(self._clocks),
+            sorted(self._dirty),
+            self._minutes.copy(),
+            floor_ms=self._floor_ms,
+            periods=list(self.periods),
+            taken=self.taken.known(),
+            owed=list(self._owed.items()),
+        )
 
     def restore(self, state: State, later: Iterable[Candle]) -> None:
-        """Become what `state` was; `later` is what was appended to the bus since then, oldest first."""
+        """Become what `state` was, which was of the same periods; `later` is what was appended to the bus since then,
+        oldest first."""
         self._held = {key: msgspec.structs.replace(held) for key, held in state.held}
         self._open = {key for key, held in state.held if not held.closed}
         self._shown = dict(state.shown)
         self._clocks = dict(state.clocks)
         self._dirty = set(state.dirty)
         self._minutes = state.minutes.copy()
-        self._reached = dict(state.reached)
+        self.taken = Taken(state.taken)
+        self._owed = dict(state.owed)
         self._floor_ms = state.floor_ms
         self._lasts.clear()
         for candle in later:
@@ -225,16 +182,40 @@ class CandleBook:
         key, held = partial.key, self._held.get(partial.key)
         if held is None:
             if self._is_past(key):
-                self.stale += partial.bar.n
+                self._owe(partial)
                 return
             self._held[key] = Held(partial.bar, partial.up_to)
             self._open.add(key)
         elif held.venue:
             return
+        elif held.left and held.closed:
+            self._owe(partial)
+            return
         else:
             held.bar = join(held.bar, partial.bar)
             held.up_to = _later(held.up_to, partial.up_to)
         self._touch(key)
+
+    def _doubt(self, partial: Partial) -> None:
+        """Trades that may have been taken before: not so where no trade of that time was."""
+        held = self._held.get(partial.key)
+        if held is None:
+            self._fold(partial)
+        elif not held.venue:
+            held.left = True
+            self._owe(partial)
+            self.changed.add(partial.key)
+
+    def _owe(self, partial: Partial) -> None:
+        """Leave trades out of the book and have the lake, which knows each by its name, fold their candle anew."""
+        self.stale += partial.bar.n
+        self._owed[partial.key] = _later(self._owed.pop(partial.key, ""), partial.up_to)
+        while len(self._owed) > OWED_MAX:
+            del self._owed[next(iter(self._owed))]
+
+    def _is_over(self, key: Key) -> bool:
+        held = self._held.get(key)
+        return held is None or held.closed
 
     def _touch(self, key: Key) -> None:
         self._dirty.add(key)
@@ -255,7 +236,7 @@ class CandleBook:
             self._held[key] = Held(bar, closed=True, venue=True)
         else:
             held.corrected = held.corrected or candle_texts(held.bar) != candle_texts(bar)
-            held.bar, held.closed, held.venue = bar, True, True
+            held.bar, held.closed, held.venue, held.left = bar, True, True, False
         self._open.discard(key)
         self._touch(key)
 
@@ -317,7 +298,7 @@ class CandleBook:
         rev, values = 1 if corrected else 0, candle_texts(held.bar)
         if shown is not None:
             same = shown.closed == held.closed and shown.values == values
-            if same or (shown.closed and not held.closed):
+            if same or (shown.closed and (held.left or not held.closed)):
                 return None
             rev += shown.rev if corrected or not shown.closed else shown.rev + 1
         self._shown[key] = Shown(values, held.closed, rev, self._now_ms)
@@ -345,10 +326,20 @@ class CandleBook:
             seq=self._next(key),
         )
 
-    def _placed(self, candle: Candle) -> Candle:
-        """The candle with the time and the next place in its series."""
-        place = {"event_ts": self._now_ms, "epoch": self._epoch, "seq": self._next(candle.key)}
-        return msgspec.structs.replace(candle, **place)
+    def _announced(self, candle: Candle) -> Candle | None:
+        """The candle with a `rev` above that of other values on the bus, the time, and the next place in its series."""
+        held, shown = self._held.get(candle.key), self._shown.get(candle.key)
+        if held is not None and not (held.left and held.closed):
+            return None
+        values, rev = candle_texts(candle), candle.rev
+        if shown is not None and shown.closed:
+            if shown.values == values and shown.rev >= rev:
+                return None
+            rev = max(rev, shown.rev + (shown.values != values))
+        self._shown[candle.key] = Shown(values, True, rev, self._now_ms)
+        self.changed.add(candle.key)
+        placed = {"rev": rev, "event_ts": self._now_ms, "epoch": self._epoch, "seq": self._next(candle.key)}
+        return msgspec.structs.replace(candle, **placed)
 
     def _next(self, key: Key) -> int:
         series = key[:3]
@@ -368,9 +359,9 @@ class CandleBook:
             del self._held[key]
             self._dirty.discard(key)
             self.changed.add(key)
-        while len(self._reached) > MARKETS_MAX:
-            del self._reached[next(iter(self._reached))]
-        for key in [key for key in self._shown if key not in self._held and self._is_past(key)]:
+        gone = [key for key in self._shown if key not in self._held and self._is_past(key)]
+        revised = sorted((key for key in gone if self._shown[key].rev), key=_end)[-REVISED_MAX:]
+        for key in set(gone).difference(revised):
             del self._shown[key]
             self.changed.add(key)
 

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 import pyarrow as pa
@@ -14,10 +14,11 @@ from artery.model.events import Candle
 from artery.model.periods import DERIVED, Period
 from artery.pipeline.bars import batch_of
 from artery.pipeline.calls import Calls
-from artery.pipeline.candles import Batch, CandleBook, Market, Seq
+from artery.pipeline.candles import CandleBook
 from artery.pipeline.decode import Raw
-from artery.pipeline.folding import partials_after
+from artery.pipeline.folding import sifted
 from artery.pipeline.offsets import Offsets
+from artery.pipeline.parts import Batch, Key
 from artery.pipeline.progress import Progress
 from artery.pipeline.shelf import Shelf
 from artery.store.base import Store
@@ -77,8 +78,8 @@ class FastQuery:
                 self._save()
 
     def _take(self, batch: Batch, end: Offsets) -> None:
-        if repeated := self._book.repeats(batch):
-            batch = self._without(batch, repeated, end)
+        if self._book.taken.meets(batch.reach):
+            batch = self._sifted(batch, end)
         self._whole = False  # the book takes for shown what is about to be
         with self.progress.phase("book"):
             candles = self._book.apply(batch, self._now_ms())
@@ -95,6 +96,16 @@ class FastQuery:
         with self._lock:
             self._append([codec.encode(candle) for candle in self._book.announce(candles)])
 
+    def owed(self, up_to: str) -> list[Key]:
+        """The candles that a lake which has the trades up to there is to fold anew."""
+        with self._lock:
+            return self._book.owed(up_to)
+
+    def settle(self, keys: Sequence[Key], up_to: str) -> None:
+        """The lake has done so, and they were announced."""
+        with self._lock:
+            self._book.settle(keys, up_to)
+
     def _append(self, entries: list[codec.Fields]) -> None:
         if entries:
             ids = self._calls(
@@ -102,12 +113,15 @@ class FastQuery:
             )
             self.candle_position = ids[-1]
 
-    def _without(self, batch: Batch, repeated: Mapping[Market, Seq], end: Offsets) -> Batch:
-        """The batch without entries that are on the bus a second time: it is read again, here."""
+    def _sifted(self, batch: Batch, end: Offsets) -> Batch:
+        """The batch without trades that were taken before, by their places: it is read again, here."""
         after = self.progress.positions["trade"]
-        _log.warning("the log holds trades a second time, which are left out", markets=len(repeated), after=after)
-        entries = self._again(after, end["trade"])
-        return msgspec.structs.replace(batch, partials=partials_after(entries, self._periods, repeated))
+        found = sifted(self._again(after, end["trade"]), self._periods, self._book.taken)
+        if found.repeats:
+            _log.warning("the log holds trades a second time, which are left out", trades=found.repeats, after=after)
+        if found.doubtful:
+            _log.warning("trades may be in the log a second time, their candles are left to the lake", after=after)
+        return msgspec.structs.replace(batch, partials=found.new, doubtful=found.doubtful)
 
     def save(self) -> None:
         """Keep what is known, between two batches; for a clean stop. Not after a batch whose candles could not be

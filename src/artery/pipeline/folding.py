@@ -2,49 +2,67 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from decimal import Decimal
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 from pyarrow import compute
 
 from artery.model.events import EXTERNAL
+from artery.model.fold import AHEAD_MAX_MS, SIZE_MAX
 from artery.model.periods import DERIVED, Period
 from artery.pipeline import columns
 from artery.pipeline.bars import BAR, PLACE, PLACE_NAMES, REACH, SCHEMA, partial_of
-from artery.pipeline.candles import Market, Partial, Seq
 from artery.pipeline.columns import Trades
 from artery.pipeline.decode import Raw
+from artery.pipeline.parts import Partial
+from artery.pipeline.taken import Run, Standing, Taken, runs_of
 
-SIZE_MAX = Decimal(10) ** 17
-"""A larger trade is stored but not folded: a thousand of them would no longer fit the sum's DECIMAL(38,18)."""
+_SERIES = ("provider", "coin", "epoch")
 _AGGREGATES: Any = [("first", "min"), ("last", "max"), ("n", "sum"), ("high", "max"), ("low", "min")]
 _AGGREGATES += [("sz", "sum"), ("at", "max")]
 pc: Any = compute  # its stubs know neither decimals nor chunks
 
 
+class Sifted(msgspec.Struct, frozen=True):
+    """Parts of candles: of trades that are new, and of those that may have been taken before; how many surely were."""
+
+    new: list[Partial]
+    doubtful: list[Partial]
+    repeats: int
+
+
 def trade_bars(entries: Iterable[Raw], periods: Iterable[Period] = DERIVED) -> pa.Table:
-    """For the candle query: what these entries amount to in candles, and of each market how far they reach."""
+    """For the candle query: what these entries amount to in candles, and which places of each market they hold."""
     found = columns.trades_of(entries)
-    trades = _own(found)
-    return pa.concat_tables([_fold(trades, found.positions, periods), _reach(trades)])
+    own = _own(found)
+    return pa.concat_tables([_fold(_counting(own), found.positions, periods), _reach(own)])
 
 
-def partials_after(entries: Iterable[Raw], periods: Iterable[Period], after: Mapping[Market, Seq]) -> list[Partial]:
-    """What these entries amount to in candles, without the trades up to a place of some markets."""
+def sifted(entries: Iterable[Raw], periods: Iterable[Period], taken: Taken) -> Sifted:
+    """What these entries amount to in candles, without trades that were taken before."""
     found = columns.trades_of(entries)
-    trades = _own(found)
+    trades = _counting(_own(found))
     places = zip(*(trades[name].to_pylist() for name in ("provider", "coin", "epoch", "seq")), strict=True)
-    new = [(epoch, seq) > after.get((provider, coin), (0, 0)) for provider, coin, epoch, seq in places]
-    kept = trades.filter(pa.array(new, pa.bool_()))
-    return [partial_of(row) for row in _fold(kept, found.positions, periods).to_pylist()]
+    standings = [taken.standing((provider, coin), (epoch, seq)) for provider, coin, epoch, seq in places]
+
+    def folded(which: Standing) -> list[Partial]:
+        kept = trades.filter(pa.array([one is which for one in standings], pa.bool_()))
+        return [partial_of(row) for row in _fold(kept, found.positions, periods).to_pylist()]
+
+    return Sifted(folded(Standing.NEW), folded(Standing.DOUBTFUL), standings.count(Standing.REPEAT))
 
 
 def _own(found: Trades) -> pa.Table:
-    """Each trade once, but for foreign ones, for which no clock vouches, and absurd ones."""
+    """Each trade once, but for foreign ones, for which no clock vouches."""
     trades = columns.once(found.table, ("provider", "coin", "ts", "tid"))
-    own = pc.and_(pc.not_equal(trades["provider"], EXTERNAL), pc.greater(trades["epoch"], 0))
-    return trades.filter(pc.and_(own, pc.less(trades["sz"], SIZE_MAX)))
+    return trades.filter(pc.and_(pc.not_equal(trades["provider"], EXTERNAL), pc.greater(trades["epoch"], 0)))
+
+
+def _counting(trades: pa.Table) -> pa.Table:
+    """Without absurd ones, as `fold.counts` has it."""
+    ahead_ms = pc.subtract(trades["ts"], trades["event_ts"])
+    return trades.filter(pc.and_(pc.less(trades["sz"], SIZE_MAX), pc.less_equal(ahead_ms, AHEAD_MAX_MS)))
 
 
 def _fold(trades: pa.Table, positions: list[str], periods: Iterable[Period]) -> pa.Table:
@@ -78,13 +96,33 @@ def _bars(groups: pa.Table, period_s: int, ordered: pa.Table, positions: list[st
 
 
 def _reach(trades: pa.Table) -> pa.Table:
-    ordered = trades.sort_by([("epoch", "ascending"), ("seq", "ascending")])
-    rows = ordered.append_column("row", pa.array(range(ordered.num_rows), pa.int64()))
-    groups = rows.group_by(["provider", "coin"], use_threads=False).aggregate([("row", "min"), ("row", "max")])
-    first, last = (_places(ordered.take(groups[name])) for name in ("row_min", "row_max"))
-    names = {name: groups[name] for name in ("provider", "coin")}
-    zeros = [0] * groups.num_rows
-    return _table(REACH, groups.num_rows, names | {"first": first, "last": last, "period_s": zeros, "start_ms": zeros})
+    """The runs of places of each market: nearly always one, so that only of others every place is looked at."""
+    groups = trades.group_by([*_SERIES], use_threads=False).aggregate(
+        [("seq", "min"), ("seq", "max"), ("seq", "count_distinct")]
+    )
+    names = (*_SERIES, "seq_min", "seq_max", "seq_count_distinct")
+    found = list(zip(*(groups[name].to_pylist() for name in names), strict=True))
+    torn = {row[:3] for row in found if row[4] - row[3] + 1 != row[5]}
+    rows = [(*row[:2], Run((row[2], row[3]), (row[2], row[4])), row[5]) for row in found if row[:3] not in torn]
+    for (provider, coin, epoch), seqs in (_seqs(trades, torn) if torn else {}).items():
+        for run in runs_of(epoch, seqs):
+            rows.append((provider, coin, run, run.last[1] - run.first[1] + 1 if run.whole else 0))
+    made = {name: [row[at] for row in rows] for at, name in ((0, "provider"), (1, "coin"), (3, "n"))}
+    ends = {"first": [_end(row[2].first) for row in rows], "last": [_end(row[2].last) for row in rows]}
+    zeros = [0] * len(rows)
+    return _table(REACH, len(rows), made | ends | {"period_s": zeros, "start_ms": zeros})
+
+
+def _seqs(trades: pa.Table, of: set[tuple[str, str, int]]) -> Mapping[tuple[str, str, int], set[int]]:
+    found: dict[tuple[str, str, int], set[int]] = {series: set() for series in of}
+    for *series, seq in zip(*(trades[name].to_pylist() for name in (*_SERIES, "seq")), strict=True):
+        if (known := found.get(tuple(series))) is not None:
+            known.add(seq)
+    return found
+
+
+def _end(place: tuple[int, int]) -> dict[str, int]:
+    return {"ts": 0, "epoch": place[0], "seq": place[1]}
 
 
 def _table(kind: str, count: int, made: Mapping[str, Any]) -> pa.Table:

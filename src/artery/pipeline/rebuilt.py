@@ -19,11 +19,13 @@ from artery.model.fold import Bar
 from artery.model.periods import Period
 from artery.model.tickers import parse_ticker
 from artery.pipeline.bars import BAR, batch_of
-from artery.pipeline.candles import KEEP_MS, Held, Key, Market, Seq, State
+from artery.pipeline.candles import KEEP_MS
 from artery.pipeline.merges import Slice, within
 from artery.pipeline.minutes import Minutes
+from artery.pipeline.parts import Held, Key, State
 from artery.pipeline.rows import candle_of
-from artery.pipeline.transforms import SLACK_MS, partials
+from artery.pipeline.taken import Market, Run
+from artery.pipeline.transforms import SLACK_MS, counting, partials
 
 
 class Rebuilt(msgspec.Struct, frozen=True):
@@ -48,10 +50,11 @@ def rebuild(session: Any, periods: Sequence[Period], position: str, now_ms: int)
     reach = Slice(low_ms * 1_000, max(newest_ms, now_ms) * 1_000)
     inside = trades.where((F.col("epoch") > 0) & within(F.col("ts"), reach))
     candles = _candles(session, periods, reach, clock_ms)
-    held = _held(inside, periods, position, clock_ms)
+    held = _held(counting(inside), periods, position, clock_ms)
     held |= {candle.key: Held(_whole(candle), closed=True, venue=True) for candle, own in candles if not own}
     clocks = dict.fromkeys({key[0] for key in held}, clock_ms)
-    state = State(list(held.items()), [], clocks, [], Minutes(), list(_reached(inside).items()))
+    lengths = sorted(period.seconds for period in periods)
+    state = State(list(held.items()), [], clocks, [], Minutes(), periods=lengths, taken=list(_taken(inside).items()))
     return Rebuilt(state, [candle for candle, _ in candles], position)
 
 
@@ -100,9 +103,15 @@ def _candles(session: Any, periods: Sequence[Period], reach: Slice, clock_ms: in
     return [(candle_of(row), row["source"] != "history") for row in found]
 
 
-def _reached(trades: DataFrame) -> dict[Market, Seq]:
-    found = trades.groupBy("ticker").agg(F.max(F.struct("epoch", "seq")).alias("last")).collect()
-    return {parse_ticker(row["ticker"]): (row["last"]["epoch"], row["last"]["seq"]) for row in found}
+def _taken(trades: DataFrame) -> dict[Market, list[Run]]:
+    """One run of each epoch; the trades of a market that do not follow each other are in doubt if they come again."""
+    ends = (F.min("seq").alias("first"), F.max("seq").alias("last"), F.count_distinct("seq").alias("count"))
+    found: dict[Market, list[Run]] = {}
+    for row in trades.groupBy("ticker", "epoch").agg(*ends).orderBy("epoch").collect():
+        first, last, whole = row["first"], row["last"], row["count"] == row["last"] - row["first"] + 1
+        run = Run((row["epoch"], first), (row["epoch"], last), whole)
+        found.setdefault(parse_ticker(row["ticker"]), []).append(run)
+    return found
 
 
 def _whole(candle: Candle) -> Bar:

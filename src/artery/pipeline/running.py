@@ -185,6 +185,7 @@ class Running:
             tidings=tidings,
             periods=self._periods,
             announce=self._fast.announce,
+            backlog=self._fast,
         )
         await self._in_thread(self._start_query, session, "store", "artery_rows", positions, self._storage.on_batch)
         keeper = Keeper(self._settings, session, self._store, self._storage.between, self._calls)

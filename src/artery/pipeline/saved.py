@@ -12,6 +12,7 @@ from artery.model.events import Candle
 from artery.pipeline import shelf
 from artery.pipeline.candles import CandleBook
 from artery.pipeline.offsets import FAST, Offsets, first_readable
+from artery.pipeline.parts import Key
 from artery.pipeline.rebuilt import Rebuilt
 from artery.store.base import Store
 from artery.telemetry import logger
@@ -33,17 +34,24 @@ async def restore(
     """Make the book what it was when it was last saved on the log of this id; return from where the query has to read
     on, and the newest candle on the bus. Older writers must have been fenced before.
 
-    Where nothing was saved, and the log does not reach back to its beginning, the book is made `anew`.
+    Where nothing was saved, and the log does not reach back to its beginning, the book is made `anew`; so it is where
+    what was saved is of other periods, because a candle that is begun in mid-time would close without its first trades.
     """
-    saved = await shelf.read(store, log)
+    saved, owed = await shelf.read(store, log), list[tuple[Key, str]]()
     head = await bus.head("candle")
+    other = saved is not None and saved.state.periods != book.periods
+    if saved is not None and other:
+        owed = [one for one in saved.state.owed if one[0][2] in book.periods]
+        saved = None
     if saved is None:
         book.restore(book.state(), await _newest(bus))
         wanted = dict.fromkeys(FAST, START)
         trimmed = first_readable(reader, "trade", START) != START
-        if trimmed and anew is not None and (made := await anew()) is not None:
-            _log.warning("nothing was saved of the candles, they are folded anew from the lake", trades=made.position)
-            book.restore(made.state, [*made.candles, *await _newest(bus)])
+        if (other or trimmed) and anew is not None and (made := await anew()) is not None:
+            why = "the candles that were saved are of other periods" if other else "nothing was saved of the candles"
+            _log.warning(f"{why}, they are folded anew from the lake", trades=made.position)
+            state = msgspec.structs.replace(made.state, owed=owed)
+            book.restore(state, [*made.candles, *await _newest(bus)])
             wanted["trade"] = made.position
     else:
         book.restore(saved.state, await _after(bus, saved.candle))

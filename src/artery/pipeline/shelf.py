@@ -9,9 +9,11 @@ from collections.abc import Mapping
 
 import msgspec
 
+from artery.model.periods import Period
 from artery.pipeline.calls import Calls
-from artery.pipeline.candles import CandleBook, Held, Key, Shown, State
+from artery.pipeline.candles import CandleBook
 from artery.pipeline.offsets import Offsets
+from artery.pipeline.parts import Held, Key, Shown, State
 from artery.store.base import Store
 from artery.telemetry import logger
 
@@ -139,7 +141,7 @@ async def read(store: Store, log: int) -> Saved | None:
 
 async def write(store: Store, log: int, saved: Saved) -> None:
     """Keep a book for whoever reads this log next."""
-    book = CandleBook(0)
+    book = CandleBook(0, periods=map(Period, saved.state.periods))
     book.restore(saved.state, [])
     shelf = Shelf(store, log, 0)
     await shelf.put(shelf.draft(saved.positions, saved.candle, book))

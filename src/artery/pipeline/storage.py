@@ -16,22 +16,23 @@ from artery import crash
 from artery.bus.base import Bus, Entry, place
 from artery.errors import ArteryError, BadEvent
 from artery.lake.places import BATCH, LOG, POSITIONS, QUERY
-from artery.lake.places import NAME as CATALOG
 from artery.lake.tables import BOOKS, GAPS, OHLC, REQUESTS, SYMBOLS, TABLES, TRADES, Table
 from artery.model.events import Candle
 from artery.model.periods import DERIVED, Period
 from artery.pipeline import appends, decode, merges, rows
 from artery.pipeline.calls import Calls
 from artery.pipeline.candles import KEEP_MS
+from artery.pipeline.corrections import NO_BACKLOG, Backlog, recompute
 from artery.pipeline.data_files import Written
 from artery.pipeline.merges import Slice
 from artery.pipeline.offsets import STORE, Offsets
 from artery.pipeline.outcomes import Outcomes
+from artery.pipeline.parts import Key
 from artery.pipeline.progress import Progress
 from artery.pipeline.repairs import Repair, Repairs
 from artery.pipeline.session import suit
 from artery.pipeline.symbols import Tidings
-from artery.pipeline.transforms import SLACK_MS, candles_of, late_windows
+from artery.pipeline.transforms import SLACK_MS
 from artery.pipeline.turn import Turn
 from artery.telemetry import logger
 
@@ -112,6 +113,7 @@ class StoreQuery:
         tidings: Tidings | None = None,
         periods: Sequence[Period] = DERIVED,
         announce: Callable[[Sequence[Candle]], None] = lambda _: None,
+        backlog: Backlog = NO_BACKLOG,
     ) -> None:
         self.progress = Progress(positions=dict(start))
         self.committed_ms = 0
@@ -127,6 +129,7 @@ class StoreQuery:
         self._tidings = tidings
         self._periods = tuple(periods)
         self._announce = announce
+        self._backlog = backlog
         self._rows = 0
         self._repairs = Repairs()
 
@@ -166,10 +169,11 @@ class StoreQuery:
             self._bury(batch.where(F.col("kind") == rows.BAD).select("bad.*").collect())
         for kind, stream in _STREAM.items():
             parts = found.slices.get(kind, [])
-            if kind == rows.TRADE and found.late_ms >= KEEP_MS - SLACK_MS:
+            owed = self._backlog.owed(found.end[stream]) if kind == rows.TRADE else []
+            if kind == rows.TRADE and (owed or found.late_ms >= KEEP_MS - SLACK_MS):
                 self._sign(batch, batch_id)
                 with self.progress.phase("correct"):
-                    self._recompute(_trades(batch, found))
+                    self._recompute(_trades(batch, found), owed, found.end[stream])
             if kind == rows.HISTORY and (found.repairs or found.slices.get(rows.GAP)):
                 self._note_repairs(batch, batch_id, found.repairs)
             finishes = kind == rows.HISTORY and self._outcomes is not None and found.outcomes > 0
@@ -260,34 +264,18 @@ class StoreQuery:
         self.commits[table.name] = self.commits.get(table.name, 0) + 1
         self.committed_ms = int(time.time() * 1_000)
 
-    def _recompute(self, mine: DataFrame) -> None:
-        """Trades that came too late for the candle query: their candles are folded anew, from the lake and the batch.
+    def _recompute(self, mine: DataFrame, owed: Sequence[Key], end: str) -> None:
+        """Candles that trades of the batch are too late for, and those that are owed, are folded anew.
 
         The batch's trades are committed only after that, so a crash on the way does all of it again.
         """
-        late = late_windows(mine, KEEP_MS, self._periods).persist()
-        try:
-            self._correct(mine.sparkSession, mine, late)
-        finally:
-            late.unpersist()
-
-    def _correct(self, session: Any, mine: DataFrame, late: DataFrame) -> None:
-        start_us = F.unix_micros("start")
-        found = late.agg(F.min(start_us), F.max(start_us), F.collect_set("period_s")).first()
-        if found is None or found[0] is None:
-            return
-        part = Slice(found[0], found[1], tuple(sorted(found[2])))
-        reach = Slice(part.low, part.high + max(part.periods) * 1_000_000)
-        kept = session.table(f"{CATALOG}.{TRADES.full_name}").unionByName(mine)
-        inside = kept.where(merges.within(F.col("ts"), reach)).dropDuplicates(list(TRADES.key))
-        merges.merge_recomputed(candles_of(inside, late), part)
-        self._count(OHLC)
-        crash.point("pipeline.corrected")
-        stored = session.table(f"{CATALOG}.{OHLC.full_name}").where(merges.within(F.col("start"), part))
-        corrected = stored.where(F.col("period_s").isin(*part.periods)).join(late, [*OHLC.key], "left_semi")
-        candles = [rows.candle_of(row) for row in corrected.toArrow().to_pylist()]
-        self.corrected += len(candles)
-        self._announce(candles)
+        candles = recompute(mine, owed, self._periods)
+        if candles:
+            self._count(OHLC)
+            crash.point("pipeline.corrected")
+            self.corrected += len(candles)
+            self._announce(candles)
+        self._backlog.settle(owed, end)
 
     def _sign(self, batch: DataFrame, batch_id: int) -> None:
         merges.sign(batch.sparkSession, self._signature(batch_id))

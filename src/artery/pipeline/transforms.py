@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that everyone gives it)
 
+from artery.model.fold import AHEAD_MAX_MS, SIZE_MAX
 from artery.model.periods import DERIVED, Period
 
 KEY = ("provider", "coin", "period_s", "start_ms")
@@ -31,6 +32,13 @@ def partials(bars: DataFrame, periods: Sequence[Period] = DERIVED) -> DataFrame:
     return folded.select(*[F.col(f"{inside[name]}.{name}" if name in inside else name) for name in KEY + VALUES])
 
 
+def counting(trades: DataFrame) -> DataFrame:
+    """Rows of `trades` that are folded: not foreign ones, for which no clock vouches, nor absurd ones."""
+    ahead_ms = F.unix_millis("ts") - F.unix_millis("received")
+    sound = (F.col("size") < F.lit(SIZE_MAX)) & (ahead_ms <= F.lit(AHEAD_MAX_MS))
+    return trades.where((F.col("epoch") > 0) & sound)
+
+
 def late_windows(trades: DataFrame, keep_ms: int, periods: Sequence[Period] = DERIVED) -> DataFrame:
     """The candles that were over for about `keep_ms` (and two of their lengths) or longer when these trades came.
 
@@ -42,7 +50,7 @@ def late_windows(trades: DataFrame, keep_ms: int, periods: Sequence[Period] = DE
     start_ms = ts_ms - ts_ms % length_ms
     over_ms = received_ms - start_ms - length_ms
     return (
-        trades.where(F.col("epoch") > 0)
+        counting(trades)
         .select("ticker", "ts", "received", period_s)
         .where(over_ms + F.lit(SLACK_MS) >= F.greatest(F.lit(keep_ms), length_ms * F.lit(2)))
         .select("ticker", "period_s", F.timestamp_millis(start_ms).alias("start"))
@@ -51,12 +59,15 @@ def late_windows(trades: DataFrame, keep_ms: int, periods: Sequence[Period] = DE
 
 
 def candles_of(trades: DataFrame, windows: DataFrame) -> DataFrame:
-    """These windows as closed rows of `ohlc`, folded from the lake's trades."""
+    """These windows as closed rows of `ohlc`, folded from the lake's trades.
+
+    A row that the lake does not have yet is a correction too: the bus may have had the candle without these trades.
+    """
     place = F.struct("ts", "epoch", "seq")
     end = F.timestamp_millis(F.unix_millis("start") + F.col("period_s").cast("long") * F.lit(1_000))
     inside = (F.col("ts") >= F.col("start")) & (F.col("ts") < end)
     return (
-        trades.where(F.col("epoch") > 0)
+        counting(trades)
         .join(windows.withColumnRenamed("ticker", "of"), (F.col("ticker") == F.col("of")) & inside, "inner")
         .groupBy("ticker", "period_s", "start")
         .agg(
@@ -70,7 +81,7 @@ def candles_of(trades: DataFrame, windows: DataFrame) -> DataFrame:
         .select(
             "*",
             F.lit(True).alias("closed"),
-            F.lit(0).alias("rev"),
+            F.lit(1).alias("rev"),
             F.lit("live").alias("source"),
             F.current_timestamp().alias("updated"),
         )
