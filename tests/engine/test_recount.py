@@ -2,6 +2,8 @@
 
 from decimal import Context, Decimal
 
+import msgspec
+
 from artery.engine.service import Engine
 from artery.indicators.vwap import DAY_MS, MINUTE_MS, Vwap
 from artery.model.events import Trade
@@ -66,6 +68,22 @@ async def test_a_trade_that_is_on_the_bus_a_second_time_is_counted_once_also_aft
     await home.append(*MORNING[:10], *MORNING[5:9], candle(4))
     await started(home)
     await home.append(*MORNING[7:], candle(4, rev=1))
+    await started(home)
+    assert await vwap(home) == batch(MORNING, 4)
+
+
+async def test_an_absurd_trade_spoils_no_average_live_or_counted_anew(home: House) -> None:
+    odd = [trade(21, T0 + 30 * DAY_MS, "5"), trade(22, T0 + 60_000, "5", "99999999999999999999")]
+    odd[0] = msgspec.structs.replace(odd[0], event_ts=T0 + 140_000)
+    later = [msgspec.structs.replace(one, seq=one.seq + 2) for one in MORNING[20:]]
+    made = [*MORNING[:20], *odd, *later]
+    await home.append(*made, candle(4))
+    await started(home)
+    assert await vwap(home) == batch(MORNING, 4) is not None
+    home.commit_trades(*made[:35], trade="35")
+    for key, _ in await home.store.scan("artery:engine:"):
+        await home.store.delete(key)
+    await home.append(candle(4, rev=1))
     await started(home)
     assert await vwap(home) == batch(MORNING, 4)
 

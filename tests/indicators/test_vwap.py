@@ -72,6 +72,16 @@ def test_a_day_is_kept_by_the_hour_and_the_newest_two_hours_by_the_minute() -> N
     assert vwap.at(DAY + HOUR_MS, DAY + HOUR_MS + MINUTE_MS) is None
 
 
+def test_a_trade_dated_ahead_of_its_time_leaves_the_others_their_minutes() -> None:
+    made = sorted(trades(50))
+    vwap = filled(made)
+    vwap.add(DAY + 23 * HOUR_MS, Decimal(1), Decimal(1), DAY + HOUR_MS)
+    late = (DAY + 30 * MINUTE_MS, Decimal(3), Decimal(5))
+    vwap.add(*late, DAY + HOUR_MS)
+    end = DAY + 31 * MINUTE_MS
+    assert vwap.at(end - MINUTE_MS, end) == exact([*made, late], end - MINUTE_MS, end)
+
+
 def test_it_begins_anew_at_midnight_and_forgets_what_is_older_than_yesterday() -> None:
     one = Decimal(1)
     vwap = filled(

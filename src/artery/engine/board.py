@@ -13,6 +13,7 @@ from artery.indicators.track import Outcome, Track
 from artery.indicators.vwap import Vwap
 from artery.lake.sums import Traded
 from artery.model.events import Candle, Trade
+from artery.model.fold import counts
 from artery.model.periods import Period
 from artery.model.tickers import parse_ticker
 
@@ -75,21 +76,21 @@ class Board:
         saved = msgspec.json.decode(raw, type=SavedMarket)
         self._markets[saved.provider, saved.coin] = _Market(Vwap(saved.sums), saved.position, saved.reached)
 
-    def recount(self, found: Traded) -> None:
-        """Every market's sums as the lake has them: what the log has after its position is to be taken in again."""
+    def recount(self, found: Traded, now_ms: int) -> None:
+        """Every market's sums as the lake has them now: what the log has after its position is to be taken in again."""
         self._markets = {}
         for name, minutes in list(found.sums.items())[: self._series_max]:
             market = _Market(Vwap(), found.position, found.reached[name])
             for minute, sums in minutes.items():
-                market.sums.add_sums(minute, sums)
+                market.sums.add_sums(minute, sums, now_ms)
             market.changed = True
             self._markets[parse_ticker(name)] = market
         for series in self._series.values():
             series.shown = True
 
     def trade(self, position: str, trade: Trade) -> None:
-        """Sum a trade, once; a foreign one is left out, as no clock vouches for it."""
-        if not trade.epoch:
+        """Sum a trade, once; a foreign one is left out, as no clock vouches for it, and so is an absurd one."""
+        if not trade.epoch or not counts(trade):
             return
         name = (trade.provider, trade.coin)
         market = self._markets.get(name)
@@ -102,7 +103,7 @@ class Board:
             market.position = position
             market.changed = True
             if (trade.epoch, trade.seq) > market.reached:  # else it is on the bus a second time
-                market.sums.add(trade.ts, trade.px, trade.sz)
+                market.sums.add(trade.ts, trade.px, trade.sz, trade.event_ts)
                 market.reached = (trade.epoch, trade.seq)
 
     def candle(self, position: str, candle: Candle) -> None:

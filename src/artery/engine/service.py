@@ -147,10 +147,11 @@ class Engine:
     async def _recount(self) -> str:
         """Sum today's and yesterday's trades anew: the lake's, then those of the log that it does not have; return how
         far that is. While the lake cannot be read, what there is stays; or the log's trades of today are all."""
-        midnight_ms = self._midnight_ms()
+        now_ms = int(self._clock() * 1_000)
+        midnight_ms = now_ms - now_ms % DAY_MS
         try:
             found = await asyncio.to_thread(self._lake.traded, midnight_ms - DAY_MS)
-            self.board.recount(found)
+            self.board.recount(found, now_ms)
             self._trades.lost = False
         except Unavailable as error:
             _log.warning("the lake could not be read, trying again", error=str(error))
@@ -241,7 +242,3 @@ class Engine:
         found = list(await self._store.scan(prefix))
         self._written |= dict(found)
         return found
-
-    def _midnight_ms(self) -> int:
-        now_ms = int(self._clock() * 1_000)
-        return now_ms - now_ms % DAY_MS

@@ -47,11 +47,14 @@ class Vwap:
     def state(self) -> State:
         return State(dict(self._sums), self._fine_from)
 
-    def add(self, ts: int, px: Decimal, sz: Decimal) -> None:
-        """Take one trade in; one from before yesterday is too late for any average that is kept."""
-        self.add_sums(ts, (_EXACT.multiply(px, sz), sz))
+    def add(self, ts: int, px: Decimal, sz: Decimal, now_ms: int | None = None) -> None:
+        """Take one trade in; one from before yesterday is too late for any average that is kept.
 
-    def add_sums(self, ts: int, traded: Sums) -> None:
+        However far ahead of `now_ms`, the time at which it came, a trade is dated, the others keep their minutes.
+        """
+        self.add_sums(ts, (_EXACT.multiply(px, sz), sz), now_ms)
+
+    def add_sums(self, ts: int, traded: Sums, now_ms: int | None = None) -> None:
         """Take the sums of trades in, all of the minute of `ts`."""
         day = _day(ts)
         if self._fine_from and day < _day(self._fine_from) - DAY_MS:
@@ -59,7 +62,8 @@ class Vwap:
         start = ts - ts % (MINUTE_MS if ts >= self._fine_from else HOUR_MS)
         self._sums[start] = _plus(self._sums.get(start), traded)
         self._days[day] = _plus(self._days.get(day), traded)
-        fine_from = ts - ts % HOUR_MS - self._fine_ms
+        newest = ts if now_ms is None else min(ts, now_ms)
+        fine_from = newest - newest % HOUR_MS - self._fine_ms
         if fine_from > self._fine_from:
             self._coarsen(fine_from)
 

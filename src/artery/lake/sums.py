@@ -11,6 +11,9 @@ from pyarrow import compute
 from pyiceberg.expressions import And, GreaterThanOrEqual
 from pyiceberg.table import Table as IcebergTable
 
+from artery.lake.tables import EXACT
+from artery.model.fold import AHEAD_MAX_MS, SIZE_MAX
+
 pc: Any = compute  # its stubs know no decimals
 MINUTE_MS = 60_000
 _EXACT = Context(prec=200)
@@ -31,22 +34,29 @@ class Traded(msgspec.Struct, frozen=True):
 
 
 def traded(handle: IcebergTable, snapshot_id: int, position: str, start_ms: int) -> Traded:
-    """The trades since then as this snapshot has them; foreign ones are left out."""
+    """The trades since then as this snapshot has them; foreign and absurd ones are left out."""
     since = datetime.fromtimestamp(start_ms / 1_000, UTC).isoformat(timespec="milliseconds")
     wanted = And(GreaterThanOrEqual("ts", since), GreaterThanOrEqual("epoch", 1))
-    names = ("ticker", "ts", "price", "size", "epoch", "seq")
+    names = ("ticker", "ts", "price", "size", "epoch", "seq", "received")
     scan = handle.scan(row_filter=wanted, snapshot_id=snapshot_id, selected_fields=names)
     sums: dict[str, dict[int, Sums]] = {}
     reached: dict[str, tuple[int, int]] = {}
     for batch in scan.to_arrow_batch_reader():
         rows = pa.Table.from_batches([batch])
-        for ticker, minute, value, size in _summed(rows):
+        for ticker, minute, value, size in _summed(_counting(rows)):
             mine = sums.setdefault(ticker, {})
             old = mine.get(minute, (Decimal(0), Decimal(0)))
             mine[minute] = _EXACT.add(old[0], value), _EXACT.add(old[1], size)
         for ticker, epoch, seq in _last(rows):
             reached[ticker] = max((epoch, seq), reached.get(ticker, (0, 0)))
     return Traded(position, sums, reached)
+
+
+def _counting(rows: pa.Table) -> pa.Table:
+    """As `fold.counts` has it."""
+    ahead = pc.subtract(rows["ts"], rows["received"])
+    sound = pc.less(rows["size"], pa.scalar(SIZE_MAX, EXACT))
+    return rows.filter(pc.and_(sound, pc.less_equal(ahead, pa.scalar(AHEAD_MAX_MS * 1_000, pa.duration("us")))))
 
 
 def _summed(rows: pa.Table) -> list[tuple[str, int, Decimal, Decimal]]:

@@ -15,6 +15,7 @@ from artery.indicators.standard import NAMES, VWAP, fold
 from artery.indicators.vwap import DAY_MS, Vwap, has_vwap
 from artery.lake.tables import TIME
 from artery.model.periods import Period
+from artery.pipeline.transforms import counting
 
 Begin = Mapping[tuple[str, int], int]
 """Of each series, (ticker, period in s): the start in ms of the candle that it begins with."""
@@ -48,7 +49,7 @@ def averages(candles: DataFrame, trades: DataFrame) -> DataFrame:
     day = F.floor(F.unix_millis("start") / F.lit(DAY_MS)).alias("day")
     traded_day = F.floor(F.unix_millis("ts") / F.lit(DAY_MS)).alias("day")
     left = candles.where("closed").select("ticker", "period_s", "start", day)
-    right = trades.where("epoch > 0").select("ticker", "ts", "price", "size", traded_day)
+    right = counting(trades).select("ticker", "ts", "price", "size", traded_day)
     pairs = left.groupBy("ticker", "day").cogroup(right.groupBy("ticker", "day"))
     return pairs.applyInArrow(_averaged, _AVERAGES_SQL)
 
