@@ -3,22 +3,31 @@
 import asyncio
 import csv
 import io
+import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pytest
 
+from artery.bus.open import open_bus
+from artery.gateway import marks, rows, udf
+from artery.gateway.history import History, lake_oldest
+from artery.gateway.recent import Recent
+from artery.gateway.span import Span
 from artery.lake.catalog import ensure_tables, open_catalog
 from artery.lake.places import BATCH, POSITIONS, QUERY
+from artery.lake.reads import ROWS_MAX, Lake
 from artery.lake.tables import OHLC, TRADES
 from artery.model.events import Candle, Trade
 from artery.wire import history as pages
 from tests.gateway.made import MINUTE, T0, candle, trade
-from tests.gateway.running import Running, started, until
+from tests.gateway.running import WAIT_S, Running, started, until
 
 PATH = "/v1/history?provider=sim&market=BTC&interval=1m"
 
@@ -238,3 +247,85 @@ async def test_a_foreign_producers_candles_are_shown(running: Running) -> None:
         return answer.json().get("candles", [])  # type: ignore[no-any-return]
 
     assert (await until(gold))[0]["c"] == "2"
+
+
+HISTORY = "/v1/history?ticker=SIM:BTC"
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "path"),
+    [
+        (rows, "lake_trades", f"{HISTORY}&type=trades&start=0&limit=1"),
+        (rows, "lake_trades", f"{HISTORY}&type=trades"),
+        (rows, "lake_candles", f"{HISTORY}&start=0"),
+        (rows, "lake_candles", HISTORY),
+        (rows, "lake_candles", "/v1/indicators/sim/BTC/1m?limit=5"),
+        (rows, "joined", HISTORY),
+        (rows, "as_json", HISTORY),
+        (rows, "as_csv", f"{HISTORY}&format=csv"),
+        (udf, "bars", f"/udf/history?symbol=BTC&resolution=1&to={T0 // 1_000 + 600}"),
+        (marks, "marks_of", "/v1/gaps"),
+    ],
+)
+async def test_the_loop_takes_its_turns_while_rows_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: ModuleType, name: str, path: str
+) -> None:
+    folder = tmp_path / "sim"
+    folder.mkdir()
+    store(folder, [candle(m) for m in range(5)], [trade(n) for n in range(5)], trade="0", candle="0")
+    work, loop = getattr(where, name), asyncio.get_running_loop()
+    made = []
+
+    def meanwhile(*given: Any) -> Any:
+        turned = threading.Event()
+        loop.call_soon_threadsafe(turned.set)
+        made.append(turned.wait(WAIT_S))  # in vain, if it is the loop that waits here
+        return work(*given)
+
+    async with started(tmp_path) as running, running.http() as http:
+        monkeypatch.setattr(where, name, meanwhile)
+        assert (await http.get(path)).status_code == 200
+    assert made
+    assert all(made)
+
+
+class Noted(Lake):
+    """A lake that tells how many rows were read."""
+
+    rows = 0
+
+    def trades(self, ticker: str, start_ms: int, end_ms: int, limit: int = ROWS_MAX) -> pa.Table:
+        found = super().trades(ticker, start_ms, end_ms, limit)
+        self.rows += found.num_rows
+        return found
+
+
+async def test_what_a_page_costs_does_not_grow_with_what_lies_behind_it(tmp_path: Path) -> None:
+    made = [trade(n, ts=T0 + n // 10) for n in range(60_000)]
+    for at in range(0, len(made), 20_000):
+        store(tmp_path, trades=made[at : at + 20_000], trade="0")
+    lake = Noted(tmp_path)
+    found = lake_oldest(lake, "SIM:BTC", Span(T0, 2**42, 35, forward=True))
+    assert found.column("seq").to_pylist() == list(range(40)), "one more than a page, and its whole millisecond"
+    assert lake.rows <= 20_000
+    late = Span(T0 + 5_500, 2**42, 35, forward=True)
+    assert lake_oldest(lake, "SIM:BTC", late).column("seq").to_pylist() == list(range(55_000, 55_040))
+    assert lake.rows <= 40_000
+    lake.close()
+
+
+async def test_following_the_cursor_gives_every_trade_of_a_lake_of_many_files_once(tmp_path: Path) -> None:
+    made = [trade(n, ts=T0 + n // 7) for n in range(12_000)]
+    for at in range(0, len(made), 3_000):
+        store(tmp_path, trades=made[at : at + 3_000], trade="0")
+    bus, lake = open_bus(f"sqlite:///{tmp_path}/bus.db"), Lake(tmp_path)
+    history, span, seqs = History(Recent(), lake, bus), Span(T0, 2**42, 5_000, forward=True), list[int]()
+    while True:
+        page = await history.trades("sim", "BTC", span)
+        seqs += [row.seq for row in page.rows]
+        if page.next is None:
+            break
+        span = Span(int(page.next[1:]), 2**42, 5_000, forward=True)
+    assert seqs == list(range(12_000))
+    lake.close()
+    await bus.close()

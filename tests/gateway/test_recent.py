@@ -2,10 +2,12 @@
 
 from artery.gateway.recent import Recent
 from artery.gateway.rows import CandleRow, candle_row, joined
+from artery.gateway.span import Span
 from artery.model.events import Candle
 from tests.gateway.made import T0, candle
 
-ALL = ("sim", "BTC", 60, 0, 2**60)
+EVER = Span(0, 2**60, 1_000, forward=False)
+ALL = ("sim", "BTC", 60, EVER)
 
 
 def add(recent: Recent, stream: str, position: str, candles: list[Candle]) -> None:
@@ -45,11 +47,11 @@ def test_a_late_word_of_the_venue_beats_our_first_version() -> None:
 def test_rows_are_cut_by_time_market_and_period() -> None:
     recent = Recent()
     add(recent, "candle", "1", [candle(m) for m in range(5)] + [candle(0, coin="ETH")])
-    assert [row.start for row in recent.rows("sim", "BTC", 60, T0 + 60_000, T0 + 180_000)] == [
+    assert [row.start for row in recent.rows("sim", "BTC", 60, Span(T0 + 60_000, T0 + 180_000, 9, forward=True))] == [
         T0 + 60_000,
         T0 + 120_000,
     ]
-    assert recent.rows("sim", "BTC", 300, 0, 2**60) == []
+    assert recent.rows("sim", "BTC", 300, EVER) == []
 
 
 def test_what_the_lake_has_committed_is_forgotten_by_stream() -> None:

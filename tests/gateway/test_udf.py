@@ -11,6 +11,7 @@ import pytest
 from artery.gateway import keys, udf
 from artery.gateway.catalog import Market
 from artery.gateway.rows import CandleRow
+from artery.gateway.span import Span
 from artery.model import symbols
 from artery.model.periods import DERIVED, Period
 from artery.model.symbols import Symbol
@@ -109,7 +110,9 @@ async def charted(tmp_path: Path) -> AsyncIterator[Running]:
         await running.store.put(symbols.key("sim", "BTC"), symbols.write(btc))
         await running.candles(*(candle(n, seq=n + 1, close=100 + n) for n in range(3)))
         await running.candles(candle(10, seq=4, close=110, closed=False))
-        await until(lambda: len(running.gateway.history.recent.rows("sim", "BTC", 60, 0, T0 * 2)) == 4)
+        await until(
+            lambda: len(running.gateway.history.recent.rows("sim", "BTC", 60, Span(0, T0 * 2, 9, forward=True))) == 4
+        )
         await until(lambda: any(market.tick_size for market in running.gateway._catalog.markets()))
         yield running
 

@@ -1,7 +1,6 @@
 """Rows of the lake as event frames, column by column: the same bytes as when they were live. Pure."""
 
 from collections.abc import Sequence
-from decimal import Decimal
 from typing import Any
 
 import msgspec
@@ -10,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from artery.gateway import frames
-from artery.gateway.stretch import Numbers, Stretch, joined
+from artery.gateway.cells import Numbers, Texts, chunk, decimals, ints
+from artery.gateway.stretch import Stretch, joined
 from artery.live.base import Message
 from artery.model.channels import Channel
 from artery.model.codec import VERSION
-from artery.model.decimals import canonical
 from artery.model.periods import Period
 
 _BINARY = pa.binary()
@@ -24,8 +23,6 @@ _TEXT_16 = (0x81, 126)
 _SLICE = 20_000
 """Rows made at once: few enough to stay in the processor's cache."""
 
-Texts = Any
-"""An Arrow array."""
 Column = Texts | str
 """Text of each row, or the same text for all of them."""
 
@@ -37,22 +34,22 @@ def trade_frames(table: pa.Table, channel: Channel) -> Stretch:
 
 
 def _trades(rows: pa.Table, channel: Channel) -> Stretch:
-    event_ts, epoch, seq = (_texts(_ints(rows, name)) for name in ("received", "epoch", "seq"))
+    event_ts, epoch, seq = (_texts(ints(rows, name)) for name in ("received", "epoch", "seq"))
     fields: list[tuple[str, Column]] = [
         ("eventTs", event_ts),
         ("epoch", epoch),
         ("seq", seq),
         ("coin", channel.market),
-        ("ts", _texts(_ints(rows, "ts"))),
-        ("tid", _safe(_column(rows, "tid"))),
-        ("px", _number(_column(rows, "price"))),
-        ("sz", _number(_column(rows, "size"))),
-        ("side", _safe(_column(rows, "side"))),
+        ("ts", _texts(ints(rows, "ts"))),
+        ("tid", _safe(chunk(rows, "tid"))),
+        ("px", decimals(rows, "price")),
+        ("sz", decimals(rows, "size")),
+        ("side", _safe(chunk(rows, "side"))),
     ]
     position: list[Column] = [epoch, ".", seq, ".", event_ts]
     wire, ends = _wire(_parts(channel, "TRADE", position, fields), len(rows))
     return Stretch(
-        _ints(rows, "epoch"), _ints(rows, "seq"), _ints(rows, "received"), _ints(rows, "ts"), ends, wire
+        ints(rows, "epoch"), ints(rows, "seq"), ints(rows, "received"), ints(rows, "ts"), ends, wire
     )  # fmt: skip
 
 
@@ -64,18 +61,18 @@ def candle_frames(table: pa.Table, channel: Channel, period: Period) -> Stretch:
 
 def _candles(rows: pa.Table, channel: Channel, period: Period) -> Stretch:
     fields: list[tuple[str, Column]] = [
-        ("eventTs", _texts(_ints(rows, "updated"))),
+        ("eventTs", _texts(ints(rows, "updated"))),
         ("coin", channel.market),
         ("interval", str(period)),
-        ("startTs", _texts(_ints(rows, "start"))),
-        *((name[0], _number(_column(rows, name))) for name in ("open", "high", "low", "close", "volume")),
-        ("n", _texts(_ints(rows, "trades"))),
-        ("isClosed", pc.if_else(_column(rows, "closed"), "true", "false")),
-        ("rev", _texts(_ints(rows, "rev"))),
+        ("startTs", _texts(ints(rows, "start"))),
+        *((name[0], decimals(rows, name)) for name in ("open", "high", "low", "close", "volume")),
+        ("n", _texts(ints(rows, "trades"))),
+        ("isClosed", pc.if_else(chunk(rows, "closed"), "true", "false")),
+        ("rev", _texts(ints(rows, "rev"))),
     ]
     wire, ends = _wire(_parts(channel, f"CANDLE:{period}", [], fields), len(rows))
     none = np.zeros(len(rows), np.int64)
-    return Stretch(none, none, _ints(rows, "updated"), _ints(rows, "start"), ends, wire)
+    return Stretch(none, none, ints(rows, "updated"), ints(rows, "start"), ends, wire)
 
 
 def _parts(
@@ -148,32 +145,8 @@ def _lengths(column: Texts) -> Numbers:
     return lengths
 
 
-def _column(rows: pa.Table, name: str) -> Texts:
-    chunks = rows.column(name).chunks
-    return chunks[0] if chunks else pa.array([], rows.schema.field(name).type)
-
-
-def _ints(rows: pa.Table, name: str) -> Numbers:
-    """A column of whole numbers; times in ms."""
-    column = _column(rows, name)
-    values: Numbers = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
-    return values // 1_000 if pa.types.is_timestamp(column.type) else values
-
-
 def _texts(values: Numbers) -> Texts:
     return pa.array(values).cast(pa.string())
-
-
-def _number(column: Texts) -> Texts:
-    """Exact decimals as canonical text."""
-    text = column.cast(pa.string())
-    short = pc.ascii_rtrim(pc.ascii_rtrim(text, "0"), ".")
-    odd = pc.match_substring(text, "E")
-    if not pc.any(odd).as_py():
-        return short
-    # Arrow writes what is very small with an exponent.
-    plain = [canonical(Decimal(each)) for each in text.filter(odd).to_pylist()]
-    return pc.replace_with_mask(short, odd, pa.array(plain, pa.string()))
 
 
 def _safe(column: Texts) -> Texts:

@@ -1,25 +1,31 @@
 """`/v1/history`: the lake's rows joined with what the bus has after them, page by page."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from artery.bus.base import Bus, Entry, place
 from artery.errors import BadEvent, PositionLost
 from artery.gateway import rows
+from artery.gateway.cells import ints
 from artery.gateway.listings import SymbolReads
 from artery.gateway.past import PastLake
 from artery.gateway.recent import Recent
 from artery.gateway.rows import CandleRow, TradeRow
+from artery.gateway.span import Span
 from artery.model import codec
 from artery.model.events import Trade
 from artery.model.periods import Period
 from artery.model.tickers import ticker
 
 _LAKE_ROWS = 100_000
+_PIECE_ROWS = 10_000
+"""About so many rows of the lake are read at once on the way to a page's last."""
 _LAKE_AT_ONCE = 4
 _SCAN_MAX = 500_000
 _SCAN_PAGE = 2_000
@@ -27,7 +33,6 @@ _HALVINGS = 24
 _LATE_MS = 60_000
 
 T = TypeVar("T")
-Row = TypeVar("Row", CandleRow, TradeRow)
 
 
 class LakeReads(PastLake, SymbolReads, Protocol):
@@ -37,17 +42,7 @@ class LakeReads(PastLake, SymbolReads, Protocol):
 
     def trades(self, ticker: str, start_ms: int, end_ms: int, limit: int) -> pa.Table: ...
 
-
-class Span(msgspec.Struct, frozen=True):
-    """A stretch of time and how many rows of it; forward from its start, or back from its end."""
-
-    start_ms: int
-    end_ms: int
-    limit: int
-    forward: bool
-
-    def cut(self, found: list[Row]) -> list[Row]:
-        return found[: self.limit] if self.forward else found[-self.limit :]
+    def trade_cuts(self, ticker: str, start_ms: int, rows_max: int) -> list[int]: ...
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
@@ -58,7 +53,7 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 
 
 class History:
-    """Candles and trades of any age that the lake or the bus holds."""
+    """Candles and trades of any age that the lake or the bus holds; pages are read and made in threads."""
 
     def __init__(self, recent: Recent, lake: LakeReads, bus: Bus) -> None:
         self.recent = recent
@@ -69,47 +64,13 @@ class History:
     async def candles(self, provider: str, coin: str, period: Period, span: Span) -> Page[CandleRow]:
         """One page of candles."""
         # The memory is read first: what the lake takes up meanwhile is then in both, never in neither.
-        newer = span.cut(self.recent.rows(provider, coin, period.seconds, span.start_ms, span.end_ms))
-        older = await self._read(lambda: _lake_candles(self._lake, ticker(provider, coin), period, span))
-        found = span.cut(rows.joined(rows.lake_candles(older), newer))
-        if len(found) < span.limit:
-            return Page(found)
-        edge = f"s{found[-1].start + period.ms}" if span.forward else f"e{found[0].start}"
-        return Page(found, edge)
+        newer = self.recent.rows(provider, coin, period.seconds, span)
+        return await self._read(lambda: _candle_page(self._lake, ticker(provider, coin), period, span, newer))
 
     async def trades(self, provider: str, coin: str, span: Span) -> Page[TradeRow]:
         """One page of trades; those of one millisecond are never parted, so a page may be a little short."""
         newer = await self._bus_trades(provider, coin, span)
-        older = await self._lake_trades(provider, coin, span)
-        known = {(row.ts, row.tid) for row in older}
-        merged = sorted(older + [row for row in newer if (row.ts, row.tid) not in known], key=_trade_order)
-        if len(merged) <= span.limit:
-            return Page(merged)
-        return _whole_ms(merged, span)
-
-    async def older_trades(self, provider: str, coin: str, start_ms: int, end_ms: int) -> AsyncIterator[list[Trade]]:
-        """Every trade that the lake has in [start_ms, end_ms), oldest first, in pages."""
-        start_ms, end_ms = max(start_ms, 0), min(end_ms, codec.LATEST_MS)
-        while start_ms < end_ms:
-            found = await self._read(
-                lambda start=start_ms: _lake_span(self._lake, ticker(provider, coin), start, end_ms)  # type: ignore[misc]
-            )
-            table, reached_ms = found
-            if table.num_rows:
-                yield rows.lake_trades(table, provider, coin)
-            start_ms = reached_ms
-
-    async def _lake_trades(self, provider: str, coin: str, span: Span) -> list[TradeRow]:
-        name = ticker(provider, coin)
-        if not span.forward:
-            table = await self._read(lambda: _lake_newest(self._lake, name, span))
-            return [rows.trade_row(trade) for trade in rows.lake_trades(table, provider, coin)]
-        found: list[TradeRow] = []
-        async for trades in self.older_trades(provider, coin, span.start_ms, span.end_ms):
-            found += [rows.trade_row(trade) for trade in trades]
-            if len(found) > span.limit:
-                break
-        return found
+        return await self._read(lambda: _trade_page(self._lake, ticker(provider, coin), span, newer))
 
     async def _bus_trades(self, provider: str, coin: str, span: Span) -> list[TradeRow]:
         """What the bus has after the lake's commit."""
@@ -127,7 +88,7 @@ class History:
                 entries = await self._bus.read("trade", after, _SCAN_PAGE)
             except PositionLost as lost:
                 entries = await self._bus.read("trade", lost.first, _SCAN_PAGE)
-            found += _trades_of(entries, provider, coin, span)
+            found += await asyncio.to_thread(_trades_of, entries, provider, coin, span)
             if len(entries) < _SCAN_PAGE or _is_enough(found, span):
                 break
             after = entries[-1].id
@@ -138,7 +99,7 @@ class History:
         before = ""
         for _ in range(_SCAN_MAX // _SCAN_PAGE):
             entries = await self._bus.read_back("trade", _SCAN_PAGE, before)
-            found += _trades_of(entries, provider, coin, span)
+            found += await asyncio.to_thread(_trades_of, entries, provider, coin, span)
             if len(entries) < _SCAN_PAGE or place(entries[-1].id) <= committed or _is_enough(found, span):
                 break
             before = entries[-1].id
@@ -147,6 +108,21 @@ class History:
     async def _read(self, work: Callable[[], T]) -> T:
         async with self._turns:
             return await asyncio.to_thread(work)
+
+
+def _candle_page(lake: LakeReads, name: str, period: Period, span: Span, newer: Sequence[CandleRow]) -> Page[CandleRow]:
+    found = span.cut(rows.joined(rows.lake_candles(_lake_candles(lake, name, period, span)), newer))
+    if len(found) < span.limit:
+        return Page(found)
+    edge = f"s{found[-1].start + period.ms}" if span.forward else f"e{found[0].start}"
+    return Page(found, edge)
+
+
+def _trade_page(lake: LakeReads, name: str, span: Span, newer: Sequence[TradeRow]) -> Page[TradeRow]:
+    older = rows.lake_trades(lake_oldest(lake, name, span) if span.forward else _lake_newest(lake, name, span))
+    known = {(row.ts, row.tid) for row in older}
+    merged = sorted(older + [row for row in newer if (row.ts, row.tid) not in known], key=_trade_order)
+    return Page(merged) if len(merged) <= span.limit else _whole_ms(merged, span)
 
 
 def _lake_candles(lake: LakeReads, name: str, period: Period, span: Span) -> pa.Table:
@@ -177,6 +153,31 @@ def _lake_newest(lake: LakeReads, name: str, span: Span) -> pa.Table:
     if first_us // 1_000 != last_us // 1_000:
         return table
     return lake.trades(name, last_us // 1_000, last_us // 1_000 + 1, _LAKE_ROWS)
+
+
+def lake_oldest(lake: LakeReads, name: str, span: Span) -> pa.Table:
+    """The oldest trades of a stretch, one more than a page has, and of the last one's millisecond all.
+
+    What lies behind them is not read, but for the rest of a piece.
+    """
+    times = [at for at in lake.trade_cuts(name, span.start_ms, _PIECE_ROWS) if at < span.end_ms]
+    found: list[pa.Table] = []
+    rows_found = 0
+    for start_ms, end_ms in pairwise([*times, span.end_ms]):
+        at_ms = start_ms
+        while at_ms < end_ms and rows_found <= span.limit:
+            piece, at_ms = _lake_span(lake, name, at_ms, end_ms)
+            found.append(piece)
+            rows_found += piece.num_rows
+    return _cut_whole(pa.concat_tables(found), span.limit + 1) if found else lake.trades(name, 0, 0, 0)
+
+
+def _cut_whole(table: pa.Table, count: int) -> pa.Table:
+    """The first rows of a table in the order of time, up to the end of the last one's millisecond."""
+    if table.num_rows <= count:
+        return table
+    times = ints(table, "ts")
+    return table.slice(0, int(np.searchsorted(times, times[count - 1], side="right")))
 
 
 def _is_enough(found: list[TradeRow], span: Span) -> bool:

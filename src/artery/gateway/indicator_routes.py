@@ -1,5 +1,6 @@
 """`/v1/indicators`: the newest values of a series, or those of a stretch of its past."""
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -8,10 +9,10 @@ from starlette.responses import Response
 from artery.errors import UnknownChannel
 from artery.gateway import answers, indicators, query
 from artery.gateway.asks import Param, Whole
-from artery.gateway.history import Span
 from artery.gateway.limits import HTTP
 from artery.gateway.parts import Parts
 from artery.gateway.shapes import Shape
+from artery.gateway.span import Span
 from artery.gateway.table import Answer, Ask, Route
 from artery.indicators.standard import NAMES, VWAP
 from artery.model.channels import Channel
@@ -102,7 +103,8 @@ async def _values(parts: Parts, ask: Ask) -> Response:
         return answers.json(head | msgspec.to_builtins(record))
     begin = record.first if record.warm else 0  # one that is not warm may not have its past yet
     found = await indicators.over(parts.history, provider, market, period, _span(ask), begin)
-    return answers.json(head | {"rows": found.rows, "from": found.first, "next": found.next})
+    page = head | {"rows": found.rows, "from": found.first, "next": found.next}
+    return await asyncio.to_thread(answers.json, page)
 
 
 def _span(ask: Ask) -> Span:

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 
 from artery.errors import Unavailable
-from artery.gateway.history import History, Page, Span
+from artery.gateway.history import History, Page
 from artery.gateway.rows import CandleRow
+from artery.gateway.span import Span
 from artery.indicators.bar import Bar
 from artery.indicators.places import values_key
 from artery.indicators.standard import NAMES, VWAP, fold

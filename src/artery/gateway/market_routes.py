@@ -109,11 +109,14 @@ async def _history(parts: Parts, ask: Ask) -> Response:
 async def _page(
     kind: str, head: dict[str, Any], name: str, found: list[Any], schema: Any, next_page: str | None
 ) -> Response:
-    if kind == "json":
-        body = rows.as_json(found, head, name, next_page)
-    else:  # thousands of decimals take long enough to hold up everybody else
-        body = await asyncio.to_thread(rows.as_csv if kind == "csv" else rows.as_arrow, found, schema)
-    return Response(body, headers={_NEXT: next_page} if next_page else None, media_type=_MEDIA[kind])
+    def body() -> bytes:
+        if kind == "json":
+            return rows.as_json(found, head, name, next_page)
+        return rows.as_csv(found, schema) if kind == "csv" else rows.as_arrow(found, schema)
+
+    # Thousands of rows take long enough to hold up everybody else.
+    made = await asyncio.to_thread(body)
+    return Response(made, headers={_NEXT: next_page} if next_page else None, media_type=_MEDIA[kind])
 
 
 def _gap(mark: Mark) -> Gap:

@@ -1,5 +1,6 @@
 """Holes of the feeds: the marks that the gateway has read from the bus, and for older times those that the lake has."""
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any
@@ -69,16 +70,12 @@ class Marks:
             return _few(found)
         heard = {(mark.coin, mark.from_ms, mark.to_ms) for mark, _ in self._kept}
         try:
-            older = marks_of(await self._lake(market.provider, start_ms, _LAKE_MAX))
+            table = await self._lake(market.provider, start_ms, _LAKE_MAX)
         except ArteryError as error:
             _log.warning("the lake's gaps cannot be read for a replay", error=str(error))
             return _few([Outage(start_ms, self.known_ms, "upstream"), *found])
-        if len(older) >= _LAKE_MAX:  # what lies before the oldest of them was not read
-            found.append(Outage(start_ms, older[0].from_ms, "upstream"))
-        for mark in older:
-            if _concerns(mark, market, start_ms) and (mark.coin, mark.from_ms, mark.to_ms) not in heard:
-                found.append(Outage(mark.from_ms, mark.to_ms, _reason(mark.cause)))
-        return _few(found)
+        # In a thread: thousands of them would hold up everybody else.
+        return await asyncio.to_thread(lambda: _few([*found, *_older(table, market, start_ms, heard)]))
 
     async def newest(self, provider: str | None, limit: int) -> list[Mark]:
         """The newest holes, newest first; those of the lake have no epoch."""
@@ -86,7 +83,7 @@ class Marks:
         found = heard[: -limit - 1 : -1]
         if len(found) < limit:
             names = {(mark.provider, mark.coin, mark.from_ms, mark.to_ms) for mark in heard}
-            older = marks_of(await self._lake(provider, 0, limit + len(names)))
+            older = await asyncio.to_thread(marks_of, await self._lake(provider, 0, limit + len(names)))
             found += [m for m in reversed(older) if (m.provider, m.coin, m.from_ms, m.to_ms) not in names]
         return found[:limit]
 
@@ -100,6 +97,18 @@ def marks_of(table: pa.Table) -> list[Mark]:
         for provider, coin, from_ms, to_ms, cause in found
         if from_ms < to_ms
     ]
+
+
+def _older(table: pa.Table, market: Channel, start_ms: int, heard: set[tuple[str, int, int]]) -> list[Outage]:
+    """The holes of the lake that a market's client has to know and that are not `heard` of already."""
+    marks = marks_of(table)
+    found: list[Outage] = []
+    if len(marks) >= _LAKE_MAX:  # what lies before the oldest of them was not read
+        found.append(Outage(start_ms, marks[0].from_ms, "upstream"))
+    for mark in marks:
+        if _concerns(mark, market, start_ms) and (mark.coin, mark.from_ms, mark.to_ms) not in heard:
+            found.append(Outage(mark.from_ms, mark.to_ms, _reason(mark.cause)))
+    return found
 
 
 def _plain(column: Any) -> list[Any]:

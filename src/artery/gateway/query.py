@@ -5,8 +5,8 @@ from typing import Any
 
 from artery.errors import BadInput
 from artery.gateway.asks import Choice, Param, Text, Whole
-from artery.gateway.history import Span
 from artery.gateway.limits import HTTP
+from artery.gateway.span import Span
 from artery.model.codec import LATEST_MS
 from artery.model.tickers import parse_ticker
 

@@ -7,6 +7,7 @@ import msgspec
 
 from artery.bus.base import place
 from artery.gateway.rows import CandleRow
+from artery.gateway.span import Span
 
 ROWS_MAX = 300_000
 
@@ -66,11 +67,12 @@ class Recent:
         for key in done:
             self._forget(stream, key)
 
-    def rows(self, provider: str, coin: str, period_s: int, start_ms: int, end_ms: int) -> list[CandleRow]:
-        """Candles that start in [start_ms, end_ms), oldest first."""
+    def rows(self, provider: str, coin: str, period_s: int, span: Span) -> list[CandleRow]:
+        """Candles of a stretch, oldest first."""
         series = (provider, coin, period_s)
         found = self._series.get(series, {})
-        return [self._best((series, start), found[start]) for start in sorted(found) if start_ms <= start < end_ms]
+        starts = span.cut(sorted(start for start in found if span.start_ms <= start < span.end_ms))
+        return [self._best((series, start), found[start]) for start in starts]
 
     def _put(self, stream: str, key: _Key, held: _Held) -> None:
         written = self._written.setdefault(stream, {})

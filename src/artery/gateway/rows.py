@@ -4,7 +4,6 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -12,6 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from artery.errors import BadEvent
+from artery.gateway.cells import decimals, ints
 from artery.model.decimals import canonical
 from artery.model.events import Candle, Trade
 from artery.wire.artery_pb2 import OHLCBatch
@@ -103,39 +103,16 @@ def page_rows(page: OHLCBatch) -> list[CandleRow]:
 
 def lake_candles(table: pa.Table) -> list[CandleRow]:
     """The lake's candles, oldest first."""
-    return [
-        CandleRow(
-            _ms(row["start"]),
-            canonical(row["open"]),
-            canonical(row["high"]),
-            canonical(row["low"]),
-            canonical(row["close"]),
-            canonical(row["volume"]),
-            row["trades"],
-            row["closed"],
-            row["rev"],
-        )
-        for row in table.to_pylist()
-    ]
+    prices = (decimals(table, name).to_pylist() for name in ("open", "high", "low", "close", "volume"))
+    others = (table.column(name).to_pylist() for name in ("trades", "closed", "rev"))
+    return [*map(CandleRow, ints(table, "start").tolist(), *prices, *others)]
 
 
-def lake_trades(table: pa.Table, provider: str, coin: str) -> list[Trade]:
+def lake_trades(table: pa.Table) -> list[TradeRow]:
     """The lake's trades, oldest first."""
-    return [
-        Trade(
-            provider=provider,
-            coin=coin,
-            event_ts=_ms(row["received"]),
-            epoch=row["epoch"],
-            seq=row["seq"],
-            ts=_ms(row["ts"]),
-            tid=row["tid"],
-            px=row["price"],
-            sz=row["size"],
-            side=row["side"],
-        )
-        for row in table.to_pylist()
-    ]
+    prices = (decimals(table, name).to_pylist() for name in ("price", "size"))
+    others = (table.column(name).to_pylist() for name in ("side", "epoch", "seq"))
+    return [*map(TradeRow, ints(table, "ts").tolist(), table.column("tid").to_pylist(), *prices, *others)]
 
 
 def joined(older: Iterable[CandleRow], newer: Iterable[CandleRow]) -> list[CandleRow]:
@@ -177,10 +154,3 @@ def _exact(value: Any, kind: pa.DataType) -> Any:
 
 def _plain(value: Any) -> Any:
     return ("true" if value else "false") if isinstance(value, bool) else value
-
-
-def _ms(moment: datetime) -> int:
-    """Unix milliseconds, exactly."""
-    if moment.tzinfo is None:
-        raise BadEvent("a time of the lake has no zone")
-    return int(moment.timestamp()) * 1_000 + moment.microsecond // 1_000

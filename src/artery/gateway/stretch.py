@@ -1,15 +1,13 @@
 """Consecutive events of one series as bytes for the wire, with the place of each beside them. Pure."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 import numpy as np
 
+from artery.gateway.cells import Numbers
 from artery.gateway.frames import Frame
 from artery.model.series import Position
-
-Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Stretch(msgspec.Struct, frozen=True, eq=False):

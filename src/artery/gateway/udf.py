@@ -1,5 +1,6 @@
 """TradingView's UDF: what its charting library asks of a datafeed, at `/udf/*`."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
@@ -9,11 +10,11 @@ from artery.errors import ArteryError, NotFound
 from artery.gateway import answers, keys
 from artery.gateway.asks import Choice, Param, Text, Whole
 from artery.gateway.catalog import Market
-from artery.gateway.history import Span
 from artery.gateway.limits import HTTP
 from artery.gateway.parts import Parts
 from artery.gateway.rows import CandleRow
 from artery.gateway.shapes import UdfBars, UdfConfig, UdfExchange, UdfFound, UdfNoData, UdfSymbol, UdfType
+from artery.gateway.span import Span
 from artery.gateway.table import Answer, Ask, Route
 from artery.model.codec import LATEST_MS
 from artery.model.decimals import number
@@ -265,6 +266,6 @@ async def _history(parts: Parts, ask: Ask) -> Response:
 
     found = await newest(start_ms, min(countback or HTTP.rows, HTTP.rows)) if start_ms < end_ms else []
     if found:
-        return Response(bars(found), media_type="application/json")
+        return Response(await asyncio.to_thread(bars, found), media_type="application/json")
     older = await newest(0, 1) if end_ms else []
     return answers.json(UdfNoData("no_data", older[-1].start // 1_000) if older else UdfNoData("no_data"))

@@ -98,6 +98,10 @@ class Lake:
         """The newest `limit` trades in [start_ms, end_ms), oldest first."""
         return self._newest(TRADES, "ts", EqualTo("ticker", ticker), start_ms, end_ms, limit)
 
+    def trade_cuts(self, ticker: str, start_ms: int, rows_max: int) -> list[int]:
+        """Times that cut the trades since `start_ms` into about so many rows each; the last piece has no end."""
+        return self._cuts(TRADES, "ts", EqualTo("ticker", ticker), start_ms, rows_max)
+
     def arrivals(self, ticker: str, start_ms: int, end_ms: int) -> pa.Table:
         """Every trade that arrived in [start_ms, end_ms), in the order of its place; what has no place is left out."""
         wanted = And(EqualTo("ticker", ticker), GreaterThanOrEqual("epoch", 1))
