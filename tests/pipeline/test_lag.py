@@ -1,4 +1,4 @@
-"""How many trades no candle holds yet: counted on every log, not only where positions are numbers in a row."""
+"""How far candles are behind: the trades that none holds yet, counted on every log, and the clock that they follow."""
 
 import asyncio
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from artery.bus.open import open_bus
+from artery.pipeline.candles import ENDED_MS, Batch, CandleBook
 from tests.kafka import BROKER
 from tests.pipeline.conftest import House
 from tests.pipeline.test_running import BASE, MINUTE, folded, market, pipeline, some, until
@@ -34,3 +35,14 @@ async def test_the_status_says_how_many_trades_no_candle_holds_yet(spark: House,
     await bus.close()
     if server:
         server.end()
+
+
+def test_a_provider_that_has_ended_does_not_hold_back_the_clock_of_the_others() -> None:
+    book = CandleBook(1)
+    assert book.clock_ms() == 0
+    book.apply(Batch(clocks={"ended": BASE, "late": BASE - 3_000, "lives": BASE}), 0)
+    assert book.clock_ms() == BASE - 3_000
+    book.apply(Batch(clocks={"late": BASE + ENDED_MS, "lives": BASE + ENDED_MS}), 0)
+    assert book.clock_ms() == BASE
+    book.apply(Batch(clocks={"late": BASE + ENDED_MS, "lives": BASE + ENDED_MS + 1_000}), 0)
+    assert book.clock_ms() == BASE + ENDED_MS
