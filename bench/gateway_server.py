@@ -105,7 +105,7 @@ async def obey(publisher: Publisher) -> None:
 async def serve(folder: Path, live_url: str, coins: list[str], old: list[str], past: int) -> None:
     """A gateway on a free port, with a publisher of its own, until the input ends; `old` markets have a past."""
     settings = Settings().with_(
-        data={"dir": str(folder)}, ingest={"markets": (*coins, *old, BULK)}, gateway={"port": 0}
+        data={"dir": str(folder)}, ingest={"markets": (*coins, *old, BULK)}, gateway={"port": 0, "connects_per_s": 0.0}
     )
     settings.folder.mkdir(parents=True, exist_ok=True)
     bus, store, lake = open_bus(settings.bus_url()), open_store(settings.store_url()), Lake(settings.folder)

@@ -148,6 +148,9 @@ class Gateway:
     requests_per_s: float = _setting(
         100.0, "HTTP requests a second of one key, in bursts of four times as many; 0: any"
     )
+    connects_per_s: float = _setting(
+        100.0, "WebSocket connections a second of one key, in bursts of twenty times as many; 0: any"
+    )
     demand_max: int = _setting(200, "markets beside those of the settings that one gateway may have followed")
     key_demand_max: int = _setting(50, "markets beside those of the settings that one key may have followed")
     strangers_per_s: float = _setting(

@@ -5,13 +5,14 @@ ART_FAULT_LONG=1 makes it 100,000 streams of a new seed; ART_FAULT_SEED=n repeat
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 from websockets.frames import EXTERNAL_CLOSE_CODES
 
 from tests.faults.trial import LONG, seed
 from tests.gateway.made import BTC, ETH, MIDS, book, trade
-from tests.gateway.running import Running, until
+from tests.gateway.running import Running, started, until
 from tests.gateway.test_early import session_tasks
 from tests.gateway.wire import CLOSE, PING, PONG, TEXT, Hostile, Memory, Port, frames_of
 
@@ -58,8 +59,16 @@ async def talk(connection: Memory, pieces: list[bytes]) -> None:
 
 @pytest.mark.timeout(3_600 if LONG else 300)
 async def test_no_stream_of_bytes_raises_or_leaves_anything_behind(
-    running: Running, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    async with started(tmp_path, gateway={"port": 0, "connects_per_s": 0.0}) as running:
+        await send_all(running)
+        said = "".join(capsys.readouterr())
+        assert "Traceback" not in said, f"seed {SEED}"
+        assert running.key.split(".")[1] not in said
+
+
+async def send_all(running: Running) -> None:
     hostile, port = Hostile(SEED, running.key), Port(running)
     raised: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: raised.append(context))
@@ -79,6 +88,3 @@ async def test_no_stream_of_bytes_raises_or_leaves_anything_behind(
         assert [hub.subscribers(channel) for channel in (BTC, ETH, MIDS)] == [0, 0, 0]
         assert not raised, (SEED, raised)
     assert kinds >= {"subscribed", "unsubscribed", "pong", "error", "event", "1002", "1007", "1009", "4500", "4504"}
-    said = "".join(capsys.readouterr())
-    assert "Traceback" not in said, f"seed {SEED}"
-    assert running.key.split(".")[1] not in said

@@ -10,8 +10,11 @@ from artery.errors import NotAllowed, TooMuch
 from artery.gateway import keys
 from artery.gateway.access import Access, Credential
 from artery.gateway.rates import Rates, network
+from artery.gateway.service import CROWD_S, rates_of
+from artery.settings import Settings
 from artery.store.open import open_store
-from tests.gateway.running import Running, started
+from tests.gateway.made import BTC
+from tests.gateway.running import Running, hear, started, subscribe
 
 STEPS = some.lists(some.tuples(some.floats(0, 3), some.integers(1, 3)), max_size=60)
 
@@ -128,6 +131,29 @@ async def test_strangers_are_slowed_down_and_those_with_keys_are_not(tmp_path: P
         async with running.connect(additional_headers=running.bearer("wrong")) as socket:
             await socket.wait_closed()
             assert socket.close_code == 4029
+
+
+async def test_a_key_that_connects_too_often_is_closed_to_come_back_later_and_others_are_not(tmp_path: Path) -> None:
+    async with started(tmp_path, gateway={"port": 0, "connects_per_s": 0.2}) as running:  # bursts of four
+        _, text = await keys.make_key(running.store, "ann", ["stream"])
+        ann = {"additional_headers": running.bearer(text)}
+        for _ in range(4):
+            async with running.connect(**ann) as socket:
+                assert (await subscribe(socket, BTC))["type"] == "subscribed"
+        async with running.connect(**ann) as refused:
+            said = await hear(refused)
+            assert (said["type"], said["code"]) == ("error", "rate_limited")
+            await refused.wait_closed()
+            assert refused.close_code == 4029
+        async with running.connect() as other:
+            assert (await subscribe(other, BTC))["type"] == "subscribed"
+
+
+def test_a_thousand_clients_of_one_key_may_come_back_at_once() -> None:
+    settings = Settings().gateway
+    rates = rates_of(settings.connects_per_s, CROWD_S)
+    let_in = sum(rates.take("key", 0.0) == 0.0 for _ in range(5_000))
+    assert let_in == pytest.approx(2_000, abs=1), "connected, cut, and back, and no more than that"
 
 
 async def _wear_out(running: Running) -> None:

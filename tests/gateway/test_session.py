@@ -132,6 +132,12 @@ def test_the_limit_counts_channels_not_requests() -> None:
     assert said(one.receive(frame(type="subscribe", id="4", channels=names[3:]), at(1)))[0]["type"] == "subscribed"
 
 
+def test_too_many_channels_are_too_many_whether_or_not_they_are_known() -> None:
+    names = [f"artery:stream:sim:NOPE{n}" for n in range(LIMITS.subscriptions + 1)]
+    (refusal,) = said(live().receive(frame(type="subscribe", id="1", channels=names), at(1)))
+    assert (refusal["code"], "1000" in refusal["message"]) == ("subscription_limit", True)
+
+
 @pytest.mark.parametrize(
     "data",
     [

@@ -5,6 +5,7 @@ import json
 import socket as sockets
 from base64 import b64encode
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from artery.gateway import keys
+from artery.gateway.limits import LIMITS
 from artery.gateway.session import State
 from tests.gateway.made import BTC, ETH, MIDS, T0, book, candle, mark, mids, trade
 from tests.gateway.running import Running, hear, say, started, subscribe, until
@@ -294,3 +296,24 @@ async def test_a_restart_sends_everyone_away_to_come_back(tmp_path: Path) -> Non
         connection.session is None or connection.session.state is State.CLOSED
         for connection in running.gateway.sessions.everyone()
     )
+
+
+async def test_a_restart_spreads_those_who_come_back_over_seconds(running: Running) -> None:
+    sessions, clock = running.gateway.sessions, 0.0
+    left: list[tuple[float, int]] = []
+
+    async def pass_time(seconds: float) -> None:
+        nonlocal clock
+        left.append((clock, sessions.live))
+        clock += seconds
+
+    opened = [await running.connect() for _ in range(50)]
+    await until(lambda: sessions.live == 50)
+    await sessions.send_away(LIMITS.restart_spread_s, pass_time)
+    counts = [50, *(count for _, count in left), 0]
+    gone = [before - after for before, after in pairwise(counts)]
+    assert max(gone) <= 3, "small groups"
+    assert left[-1][0] >= 0.8 * LIMITS.restart_spread_s, "over the whole time"
+    for socket in opened:
+        await socket.wait_closed()
+        assert socket.close_code == 4000

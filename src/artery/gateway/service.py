@@ -43,11 +43,12 @@ from artery.store.demand import Share
 from artery.telemetry import logger
 
 _CATALOG_S = 2.0
-_LEAVE_STEP_S = 0.1
 _STOP_S = 3
 _TURN_S = 0.001
 """How long a thread that reads the lake may keep the loop waiting; Python's own 5 ms are felt by clients."""
 _BURST_S = 4.0
+CROWD_S = 20.0
+"""A key's clients may all come back at once, after a restart or a cut."""
 
 _log = logger("gateway")
 
@@ -101,7 +102,7 @@ class Gateway:
         self._share = Share(store, holder, self._catalog.demand.wanted, leave_s=leave_s)
         self._listings = Listings(bus, lake, self._catalog)
         self._tails = Tails(bus, lake, self.hub, self._catalog, recent, Marks(self._past.gaps))
-        access = Access(store, strangers=_rates(settings.gateway.strangers_per_s))
+        access = Access(store, strangers=rates_of(settings.gateway.strangers_per_s))
         door = Door(settings.gateway.host, settings.gateway.hosts, settings.gateway.origins)
         cookie_name = f"artery_session_{provider}"  # cookies know no ports: each venue's gateway has its own
         self.sessions = Sessions(
@@ -111,6 +112,7 @@ class Gateway:
             door=door,
             cookie_name=cookie_name,
             limits=limits,
+            connects=rates_of(settings.gateway.connects_per_s, CROWD_S),
             replay=self._replay,
         )
         self._endings = Endings(access, self.sessions, every_s=limits.recheck_all_s)
@@ -124,7 +126,7 @@ class Gateway:
             provider=provider,
             workers=settings.stream.workers,
             cookie_name=cookie_name,
-            per_key=_rates(settings.gateway.requests_per_s),
+            per_key=rates_of(settings.gateway.requests_per_s),
         )
         self._app = http.make_app(parts, door, static)
 
@@ -178,11 +180,7 @@ class Gateway:
         try:
             for accepting in server.servers:
                 accepting.close()
-            steps = max(1, int(self._limits.restart_spread_s / _LEAVE_STEP_S))
-            for step in range(steps):
-                if self.sessions.take_leave(1 / (steps - step)) == 0:
-                    break
-                await asyncio.sleep(_LEAVE_STEP_S)
+            await self.sessions.send_away(self._limits.restart_spread_s)
             server.should_exit = True
             await asyncio.wait([serving], timeout=2 * _STOP_S)
         finally:
@@ -245,6 +243,6 @@ class _Server(uvicorn.Server):
         yield
 
 
-def _rates(per_s: float) -> Rates:
-    """So many a second of one name, and bursts of what four seconds would allow."""
-    return Rates(per_s, _BURST_S * per_s)
+def rates_of(per_s: float, burst_s: float = _BURST_S) -> Rates:
+    """So many a second of one name, and bursts of what so many seconds would allow."""
+    return Rates(per_s, burst_s * per_s)

@@ -232,13 +232,13 @@ class Session:
     def _subscribe(self, request: Request) -> list[Decision]:
         """All of the channels, or none and an error."""
         wanted = {item.channel: item for item in request.channels}
+        if len(self.subscriptions.keys() | wanted.keys()) > self._limits.subscriptions:
+            words = f"a connection may have {self._limits.subscriptions} channels"
+            return [Say(frames.error(request.id, "subscription_limit", words))]
         unknown = next((name for name in wanted if not self._channels.known(name)), None)
         if unknown is not None:
             words = f"nothing serves {unknown:.200}; /v1/markets lists what there is"
             return [Say(frames.error(request.id, "unknown_channel", words))]
-        if len(self.subscriptions.keys() | wanted.keys()) > self._limits.subscriptions:
-            words = f"a connection may have {self._limits.subscriptions} channels"
-            return [Say(frames.error(request.id, "subscription_limit", words))]
         refusal = self._channels.take(self._owner, [name for name in wanted if name not in self.subscriptions])
         if refusal:
             return [Say(frames.error(request.id, "subscription_limit", refusal))]

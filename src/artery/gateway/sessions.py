@@ -1,9 +1,11 @@
 """All connections of this gateway: who is there, who is being verified, and what they share."""
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+from artery.errors import TooMuch
 from artery.gateway import keys, metrics
 from artery.gateway.access import Access, Credential
 from artery.gateway.door import Door
@@ -11,6 +13,7 @@ from artery.gateway.frames import Batch
 from artery.gateway.grants import Grant
 from artery.gateway.hub import Hub
 from artery.gateway.limits import Limits
+from artery.gateway.rates import Rates
 from artery.gateway.room import Room
 from artery.gateway.session import RESTART, Channels, Now, Session, State, Watch
 
@@ -45,6 +48,8 @@ class Connection(Protocol):
     def caught_up(self, replay: Replaying) -> None: ...
 
 
+_LEAVE_STEP_S = 0.1
+
 StartReplay = Callable[[Connection, Watch], Replaying]
 
 
@@ -60,6 +65,7 @@ class Sessions:
         door: Door,
         cookie_name: str,
         limits: Limits,
+        connects: Rates,
         replay: StartReplay,
     ) -> None:
         self.hub = hub
@@ -67,6 +73,7 @@ class Sessions:
         self.door = door
         self.cookie_name = cookie_name
         self.limits = limits
+        self._connects = connects
         self.replay = replay
         self.access = access
         self._unverified: set[Connection] = set()
@@ -87,7 +94,12 @@ class Sessions:
         return Now(time.monotonic(), keys.wall_ms())
 
     async def verify(self, shown: Credential, address: str = "") -> Grant:
-        return await self.access.verify(shown, address)
+        """Who comes, or `NotAllowed`; `TooMuch` if this key, or strangers from this address, come too often."""
+        grant = await self.access.verify(shown, address)
+        wait_s = self._connects.take(grant.source, time.monotonic())
+        if wait_s:
+            raise TooMuch("this key connects too often; wait a moment", wait_s)
+        return grant
 
     def add(self, connection: Connection) -> None:
         self._unverified.add(connection)
@@ -111,6 +123,14 @@ class Sessions:
             connection.tick(now_s)
         metrics.SESSIONS.labels("unverified").set(len(self._unverified))
         metrics.SESSIONS.labels("live").set(len(self._live))
+
+    async def send_away(self, spread_s: float, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        """Send everyone away in small groups over this time, so that they do not all come back at once."""
+        steps = max(1, round(spread_s / _LEAVE_STEP_S))
+        for step in range(steps):
+            if self.take_leave(1 / (steps - step)) == 0:
+                break
+            await sleep(_LEAVE_STEP_S)
 
     def take_leave(self, share: float) -> int:
         """Tell about this share of the clients that the gateway restarts; returns how many are left."""
