@@ -156,6 +156,12 @@ async def test_what_is_not_http_is_refused_and_logged_nowhere(
     assert (await raw(running, b"\x16\x03\x01 nonsense\r\n\r\n")).startswith(b"HTTP/1.1 400")
     many = b"".join(b"x-%d: %s\r\n" % (n, b"y" * 1_000) for n in range(200))
     assert (await raw(running, b"GET / HTTP/1.1\r\nHost: localhost\r\n" + many)).startswith(b"HTTP/1.1 431")
+    for head in (b"GET /healthz?" + b"y" * 66_000 + b" HTTP/1.1\r\nHost: localhost\r\n", many[:66_000]):
+        whole = head if head.startswith(b"GET") else b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + head + b"\r\n"
+        assert (await raw(running, whole + b"\r\n")).startswith(b"HTTP/1.1 431"), "more than 64 KiB, and complete"
+    assert (await raw(running, b"GET / HTTP/1.1\r\nHost: localhost\r\nx: " + b"y" * 66_000)).startswith(b"HTTP/1.1 431")
+    below = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n" + many[: 1_000 * 60]
+    assert (await raw(running, below[: below.rindex(b"\r\n")] + b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
     upgrade = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n"
     assert (await raw(running, upgrade)).startswith(b"HTTP/1.1 400")
     said = capsys.readouterr()
@@ -298,3 +304,15 @@ async def test_an_address_that_is_none_is_said_in_one_sentence(running: Running)
         await run_gateway(
             settings, running.bus, running.pubsub, running.store, running.lake, static=None, ready=lambda _: None
         )
+
+
+async def test_who_watches_over_the_process_may_ask_by_any_address_and_nobody_else(running: Running) -> None:
+    async with running.http({"Host": "10.1.2.3:8080"}) as probe:
+        answer = await probe.get("/healthz")
+        assert (answer.status_code, answer.json()) == (200, {"alive": True})
+        assert "10.1.2.3" not in answer.headers["content-security-policy"]
+        assert (await probe.get("/readyz")).status_code in (200, 503)
+        page = await probe.get("/healthz", headers={"Origin": "http://10.1.2.3:8080"})
+        assert "access-control-allow-origin" not in page.headers
+        assert (await probe.post("/healthz")).status_code == 403
+        assert (await probe.get("/v1/markets")).status_code == 403

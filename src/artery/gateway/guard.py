@@ -16,6 +16,8 @@ from artery.gateway.limits import HttpLimits
 from artery.telemetry import logger
 
 _READS = ("GET", "HEAD", "OPTIONS")
+_PROBES = ("/healthz", "/readyz")
+"""Whoever watches over the process asks it by its address, whatever that is; they say no more than yes or no."""
 _CROSS = {
     b"access-control-expose-headers": "Artery-Next, Retry-After, X-Request-Id",
     b"cross-origin-resource-policy": "cross-origin",
@@ -54,7 +56,11 @@ class Guard:
 
     def _refusal(self, call: "_Call") -> tuple[int, str] | None:
         host = call.header(b"host")
-        if not self._door.host_allowed(host):
+        if self._door.host_allowed(host):
+            call.host = host
+        elif call.scope["path"] in _PROBES and call.scope["method"] in _READS:
+            return None
+        else:
             return 403, "this gateway does not answer to that Host; ART_GATEWAY_HOSTS names further ones"
         origin = call.header(b"origin")
         allowed = self._door.origin_allowed(origin or None, host)
@@ -92,6 +98,8 @@ class _Call:
         self.status = 0
         self.origin = ""
         """The page's Origin, if pages of it may ask and read the answer."""
+        self.host = ""
+        """The name that it asked for, if the gateway answers to it."""
         self._receive = receive
         self._send = send
         self._left_bytes = limits.body_bytes
@@ -120,7 +128,6 @@ class _Call:
 
     def _dress(self, message: MutableMapping[str, Any]) -> None:
         """Headers of every answer; a page may run only what comes from here and talk only to here."""
-        host = self.header(b"host")
         usual = {
             b"x-request-id": self.id,
             b"x-content-type-options": "nosniff",
@@ -129,7 +136,7 @@ class _Call:
             b"cross-origin-opener-policy": "same-origin",
             b"x-frame-options": "DENY",
             b"cache-control": "no-store",
-            b"content-security-policy": _policy(host),
+            b"content-security-policy": _policy(self.host),
         }
         if self.origin:
             usual |= {b"access-control-allow-origin": self.origin, b"vary": "Origin", **_CROSS}

@@ -38,6 +38,7 @@ class HttpLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     head_bytes: int = 64 * 1024
     head_s: float = 10.0
+    linger_s: float = 1.0
     body_bytes: int = 64 * 1024
     request_s: float = 60.0
     rows: int = 5_000
