@@ -10,6 +10,7 @@ from websockets.asyncio.client import ClientConnection
 from artery.gateway.limits import Limits
 from artery.gateway.stretch import Part
 from artery.gateway.trips import CandleTrip, Start
+from artery.model.series import Position
 from tests.gateway.made import BTC, ETH, MINUTE, T0, book, candle, trade
 from tests.gateway.running import Running, hear, say, started, subscribe, until
 from tests.gateway.test_history import store
@@ -243,3 +244,63 @@ async def test_candles_of_a_past_that_is_in_memory_leave_room_for_others(running
         turns += 1
     await reading
     assert turns >= 4_000 / 200
+
+
+@pytest.mark.parametrize("epoch", [1, 10**15])
+async def test_a_position_that_the_log_has_not_come_to_is_a_gap_and_the_client_goes_on_live(
+    running: Running, epoch: int
+) -> None:
+    """The log began anew, or the client was sent here with a position of another one."""
+    foreign = Position(epoch, 900, T0)
+    for known in (0, 5):
+        if known:
+            await put(running, 3, known)
+        async with running.connect() as socket:
+            await back(socket, {"positions": {"TRADE": str(foreign)}})
+            gap, done = await hear(socket), await hear(socket)
+            assert (gap["type"], gap["reason"], gap["from"]) == ("gap", "trimmed", str(foreign))
+            assert gap["to"] == done["position"] == (str(trade(known).position) if known else "")
+            assert done["type"] == "replay_complete"
+            await put(running, known + 1, known + 2)
+            assert await seqs_until(socket, known + 2) == ([known + 1, known + 2], [])
+
+
+async def test_a_position_that_no_candle_has_come_to_is_a_gap_and_the_client_goes_on_live(running: Running) -> None:
+    await running.candles(candle(0, seq=1), candle(1, seq=2))
+    await until(lambda: running.gateway.hub.place(BTC, "CANDLE:1m"))
+    foreign = Position(10**15, 1, T0)
+    async with running.connect() as socket:
+        await back(socket, {"positions": {"CANDLE:1m": str(foreign)}}, ("CANDLE:1m",))
+        gap, done = await hear(socket), await hear(socket)
+        assert (gap["type"], gap["from"], gap["to"]) == ("gap", str(foreign), str(candle(1, seq=2).position))
+        assert done["type"] == "replay_complete"
+        await running.candles(candle(2, seq=3))
+        assert (await hear(socket))["data"]["seq"] == "3"
+
+
+@pytest.mark.parametrize("series", ["TRADE", "CANDLE:1m"])
+async def test_who_has_everything_is_told_of_nothing(tmp_path: Path, series: str) -> None:
+    made = {"TRADE": trade(5).position, "CANDLE:1m": candle(5, seq=5).position}
+    async with started(tmp_path) as running:
+        await running.append("trade", *[trade(n) for n in range(1, 6)])
+        await running.candles(*[candle(n, seq=n) for n in range(1, 6)])
+        async with running.connect() as socket:
+            await back(socket, {"positions": {series: str(made[series])}}, (series,))
+            assert (await hear(socket))["type"] == "replay_complete"
+
+
+async def test_what_the_bus_had_before_live_comes_once_though_the_replay_ended_early(tmp_path: Path) -> None:
+    async with started(tmp_path, Limits(replay_bytes=4_000)) as running:
+        await put(running, 1, 3)
+        made = [trade(n) for n in range(4, 41)]
+        await running.append("trade", *made)  # durable, and not yet visible
+        async with running.connect() as socket:
+            await back(socket, {"positions": {"TRADE": str(trade(1).position)}})
+            past: list[int] = []
+            while (item := await hear(socket))["type"] != "replay_complete":
+                past += [int(item["data"]["seq"])] if item["type"] == "event" else []
+            await running.publish(*made)
+            seqs, others = await seqs_until(socket, 40)
+    assert past[-1] > 3, "the past went on behind what was live"
+    assert past + seqs == list(range(2, 41))
+    assert others == []

@@ -217,6 +217,27 @@ def test_where_nothing_was_lost_nothing_is_said_to_be(
     assert all(item.turn for item in seen if isinstance(item, Hole))
 
 
+@settings(max_examples=50, deadline=None)
+@given(STEPS, STEPS, st.lists(st.sampled_from((0, -5_000, 4_000)), min_size=1, max_size=4), st.integers(0, 9))
+def test_only_a_place_that_the_log_never_had_is_ahead_of_it(
+    before: list[Step], meanwhile: list[Step], skews: list[int], back: int
+) -> None:
+    kind: Callable[[list[Step]], list[Step]] = lambda steps: [step for step in steps if step[0] != "cap"]  # noqa: E731
+    steps = [("trades", 3), *kind(before), ("trades", 1)]
+    place = Log(steps, [], skews).trades[-1 - back % 3].position
+    for foreign, near in ((False, False), (False, True), (True, False), (True, True)):
+        log = Log(steps, kind(meanwhile), skews)
+        start = Position(place.epoch + 99, place.seq, place.event_ts) if foreign else place
+        trip = trip_of(log, Start(start, start.event_ts, near))
+        asyncio.run(drained(trip))
+        assert trip.stitch.is_ahead is foreign
+
+
+async def drained(trip: TradeTrip) -> None:
+    async for _ in trip.run():
+        pass
+
+
 def test_the_model_speaks_of_times_as_the_lake_does() -> None:
     log = Log([("trades", 2), ("commit", 2)], [], [0])
     rows: list[dict[str, Any]] = log.arrivals("SIM:BTC", 0, T0 * 2).to_pylist()

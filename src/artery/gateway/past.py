@@ -10,6 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from artery.bus.base import Bus, Entry, place
+from artery.gateway.cells import ints
 from artery.gateway.columns import candle_frames, trade_frames
 from artery.gateway.frames import event
 from artery.gateway.shelf import Shelf, noticed
@@ -37,8 +38,8 @@ _PLANS = 256
 T = TypeVar("T")
 Market = tuple[str, str]
 """Provider and coin."""
-Versions = dict[int, tuple[bool, int]]
-"""Of candles, by their start: (closed, revision)."""
+Versions = dict[int, tuple[bool, int, int]]
+"""Of candles, by their start: (closed, revision, time of writing)."""
 
 
 class PastLake(Protocol):
@@ -233,13 +234,13 @@ class Past:
 
 def _without(table: pa.Table, newer: Versions) -> pa.Table:
     """Candles but for those that have a version here which is not older."""
-    starts = (table.column("start").cast(pa.int64()).to_numpy() // 1_000).tolist()
+    starts, times = ints(table, "start").tolist(), ints(table, "updated").tolist()
     both = [index for index, start in enumerate(starts) if start in newer]
     if not both:
         return table
     closed, revs = table.column("closed"), table.column("rev")
-    old = {index for index in both if (closed[index].as_py(), revs[index].as_py()) <= newer[starts[index]]}
-    return table.take([index for index in range(len(starts)) if index not in old])
+    old = {at for at in both if (closed[at].as_py(), revs[at].as_py(), times[at]) <= newer[starts[at]]}
+    return table.filter(pa.array([index not in old for index in range(len(starts))], pa.bool_()))
 
 
 def position_of(fields: Mapping[str, str]) -> Position | None:

@@ -110,6 +110,10 @@ class Replay:
         except Exception as error:  # whatever it is, the client is told of a hole and gets what is live
             _log.error("a replay failed", channel=self.channel, series=series, error=f"{type(error).__name__}: {error}")
             self._give_up(series, more=False)
+        else:
+            if start.after is not None and self._is_ahead(series):
+                self._sent[series] = start.after
+                self._give_up(series, more=False)
         await self._hand_over(series)
         self._complete(series, self._stitches[series].last)
 
@@ -136,6 +140,8 @@ class Replay:
             if not self._sent[series].epoch:
                 await self._revised(series, trip.revised(self._sent[series].event_ts))
             raise
+        finally:
+            self._stitches[series].seen = trip.seen
         self._stitches[series].last = trip.last
 
     async def _revised(self, series: str, stretch: Stretch) -> None:
@@ -230,10 +236,17 @@ class Replay:
         """Say what is left out: all between the last event sent and the first that is held, or where live is now."""
         held = next((position for frame in self._held[series] if (position := _position(frame))), None)
         to = Position(held.epoch, held.seq - 1, held.event_ts) if held else self._hub.place(self.channel, series)
-        sent, stitch = self._sent[series], self._stitches[series]
-        if to is None or to > sent:
+        sent, ahead = self._sent[series], self._is_ahead(series)
+        if to is None or to > sent or ahead:
             self._send([self._left_out(series, sent, to, more=more)])
-        stitch.last = to or (sent if sent.epoch else None)
+        # The bus may have been ahead of live: what the client has already must not come to it again.
+        known = sent if sent.epoch and not ahead else None
+        self._stitches[series].leap(max(filter(None, (to, known)), default=None))
+
+    def _is_ahead(self, series: str) -> bool:
+        """Whether a client says that it is where neither the log nor live has come: another log gave it that place."""
+        stitch, place = self._stitches[series], self._hub.place(self.channel, series)
+        return stitch.is_ahead and (place is None or stitch.last is None or place < stitch.last)
 
     def _left_out(self, series: str, sent: Position, to: Position | None, *, more: bool) -> Frame:
         metrics.GAPS.labels("trimmed").inc()

@@ -29,8 +29,19 @@ class Stitch(Generic[T]):
 
     def __init__(self, after: Position | None = None) -> None:
         self.last = after
+        self.seen: Position | None = None
+        """The newest place of all that was given, also of what was left out."""
         self._from = Position(0, 0, 0)
         self._follows = after is None
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether nothing that was given reaches as far as the client says it is."""
+        return self.last is not None and (self.seen is None or _order(self.seen) < _order(self.last))
+
+    def leap(self, last: Position | None) -> None:
+        """The client was told that it stands here now, wherever it was; the next part follows on this."""
+        self.last, self._follows = last, True
 
     def torn(self, from_ms: int = 0) -> None:
         """The next part does not follow on the last: something between the two may be lost."""
@@ -40,7 +51,8 @@ class Stitch(Generic[T]):
     def take(self, place: Position, item: T) -> list[Hole | T]:
         """What to deliver for this item: nothing if it was there before, and a hole in front of it if there is one."""
         last = self.last
-        if last is not None and (place.epoch, place.seq) <= (last.epoch, last.seq):
+        self.seen = place if self.seen is None else max(self.seen, place)
+        if last is not None and _order(place) <= _order(last):
             self._follows = True  # the part reaches back to what the client has
             return []
         hole = self._hole(last, place)
@@ -50,6 +62,8 @@ class Stitch(Generic[T]):
     def take_all(self, part: Part) -> list[Hole | Part]:
         """The same for many items at once."""
         stretch, low, high, last = part.stretch, part.low, part.high, self.last
+        if low < high:
+            self.seen = part.last if self.seen is None else max(self.seen, part.last)
         if last is not None and low < high:
             epochs, seqs = stretch.epochs[low:high], stretch.seqs[low:high]
             newer = (epochs > last.epoch) | ((epochs == last.epoch) & (seqs > last.seq))
@@ -77,6 +91,10 @@ class Stitch(Generic[T]):
             return None
         turn = self._follows and place.epoch != last.epoch and place.seq == 1
         return Hole(last, before, turn)
+
+
+def _order(place: Position) -> tuple[int, int]:
+    return place.epoch, place.seq
 
 
 def _jumps(stretch: Stretch, low: int, high: int) -> "np.ndarray[tuple[int], np.dtype[np.intp]]":

@@ -145,14 +145,18 @@ class CandleTrip:
         self._start = start
         self._newest: dict[int, Candle] = {}
         self.last = start.after
+        self.seen: Position | None = None
+        """The newest place of all that the bus has shown."""
 
     async def run(self) -> AsyncIterator[Found]:
         """Everything up to the head that the bus has when this begins."""
         head = await self._past.bus.head("candle")
-        cursor = await self._past.find("candle", self._start.ms - BEFORE_MS)
+        # From a time on, the candle that holds it counts, which may have been written at any time since its own start.
+        begin_ms = self._start.ms if self._start.after else self._period.start(self._start.ms)
+        cursor = await self._past.find("candle", begin_ms - BEFORE_MS)
         newest = self._newest
         plan: Plan | None = None
-        deep, lost = not self._start.is_near, None
+        deep, lost = not self._start.is_near or self._start.ms - begin_ms > NEAR_MS, None
         for _ in range(_ROUNDS):
             plan = await self._plan() if deep else None
             if plan is not None and place(plan.reached) > place(cursor):
@@ -196,7 +200,8 @@ class CandleTrip:
 
     @property
     def _updated_ms(self) -> int:
-        return self._start.ms if self._start.after else 0
+        """Earlier than the place says, as the clock of whoever writes now may be behind that of the writer before."""
+        return max(0, self._start.ms - BEFORE_MS) if self._start.after else 0
 
     async def _plan(self) -> Plan | None:
         """How to read the lake's candles; None where it has none or cannot be read."""
@@ -216,13 +221,15 @@ class CandleTrip:
             for at in range(0, max(1, len(entries)), _PIECE):
                 for entry in entries[at : at + _PIECE]:
                     candle = _candle(entry) if entry.fields.get("interval") == interval else None
+                    if candle is not None and candle.epoch:
+                        self.seen = max(filter(None, (self.seen, candle.position)))
                     older = newest.get(candle.start_ts) if candle is not None else None
                     if candle is not None and (older is None or candle.version >= older.version):
                         newest[candle.start_ts] = candle
                 await asyncio.sleep(0)  # a page that another has read is there at once: live events pass in between
 
     async def _older(self, plan: Plan, newest: dict[int, Candle]) -> AsyncIterator[Part]:
-        newer = {start: candle.version[:2] for start, candle in newest.items()}
+        newer = {start: candle.version for start, candle in newest.items()}
         for piece in plan.pieces:
             found = await self._past.candle_piece(self._market, self._period, self._updated_ms, piece, newer)
             if len(found):
