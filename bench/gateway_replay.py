@@ -3,7 +3,8 @@
 import asyncio
 import statistics
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable
+from itertools import count
 
 from bench.gateway_parts import Parts, Program, Target, request, trades_of
 from bench.rows import Row, row
@@ -12,7 +13,7 @@ CONNECTIONS = 200
 TRADES = 180_000
 """Trades of one market in the past: about what one replay may carry."""
 MARKETS = 3
-LIVE_PER_S, QUIET_S = 1_000, 3.0
+LIVE_PER_S, PACE_S = 1_000, 6.0
 
 
 async def measure(parts: Parts) -> list[Row]:
@@ -22,8 +23,8 @@ async def measure(parts: Parts) -> list[Row]:
     async with parts.clients(target, CONNECTIONS, ours) as live:
         quiet_us = await p99_us(target, live)
         rates: list[float] = []
-        replays = [replayed(parts, target, number, rates) for number in range(MARKETS)]
-        busy_us = await p99_us(target, live, replays)
+        numbers = count()
+        busy_us = await p99_us(target, live, lambda: replayed(parts, target, next(numbers), rates))
     await target.server.end()
     return [
         row("gateway.replay_per_s", statistics.median(rates), "events/s", ">= 200000"),
@@ -31,21 +32,22 @@ async def measure(parts: Parts) -> list[Row]:
     ]
 
 
-async def p99_us(target: Target, live: Program, beside: Sequence[Awaitable[None]] = ()) -> int:
-    """The live clients' p99 while something else happens, or for a while."""
+async def p99_us(target: Target, live: Program, beside: Callable[[], Awaitable[None]] | None = None) -> int:
+    """The live clients' p99 for a while, in which something else happens again and again, to its very end."""
     await live.say("mark")
-    await target.publisher.say(f"pace {LIVE_PER_S} {QUIET_S}")
-    for work in beside:
-        await work
-    await target.publisher.hear("paced")
+    await target.publisher.say(f"pace {LIVE_PER_S} {PACE_S}")
+    paced = asyncio.create_task(target.publisher.hear("paced"))
+    while beside is not None and not paced.done():
+        await beside()
+    await paced
     await asyncio.sleep(0.2)
     await live.say("report")
     return int((await live.hear("latency"))[1])
 
 
 async def replayed(parts: Parts, target: Target, number: int, rates: list[float]) -> None:
-    """Events a second, from before the client connects to its last event."""
-    wanted = {"channel": f"artery:stream:sim:P{number:03d}", "types": ["TRADE"], "since": {"ms": 0}}
+    """Events a second, from before the client connects to its last event; another market each time."""
+    wanted = {"channel": f"artery:stream:sim:P{number % MARKETS:03d}", "types": ["TRADE"], "since": {"ms": 0}}
     first = parts.written(f"since{number}", [request("subscribe", [wanted])])
     began_ns = time.monotonic_ns()
     async with parts.clients(target, 1, first) as load:
