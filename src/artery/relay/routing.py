@@ -6,8 +6,9 @@ from artery.errors import BadInput
 
 FRAMES_MAX = 8
 BYTES_MAX = 64 * 1024
-ANSWERED_MAX = 4 * BYTES_MAX
-"""A frame that is too large is still read and answered up to here; past it, libzmq ends the connection."""
+ANSWERED_MAX = 2 * BYTES_MAX
+"""A frame that is too large is still read and answered up to here; past it, libzmq ends the connection. It has no such
+limit for a message of many frames, which it keeps until the last one is there."""
 
 
 def split(frames: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
