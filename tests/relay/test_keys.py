@@ -24,6 +24,7 @@ from artery.relay import metrics, service
 from artery.settings import Settings
 from artery.wire import certificates, messages
 from artery.wire.artery_pb2 import (
+    DataRequest,
     HistoryReadyNotification,
     IngestorControl,
     StatusRequest,
@@ -175,6 +176,33 @@ async def test_a_request_belongs_to_who_made_it(house: Guarded) -> None:
     cancel = IngestorControl(action=IngestorControl.CANCEL, request_id="r1")
     assert (await bob.ask(cancel)).state == StatusResponse.UNKNOWN
     assert (await alice.ask(StatusRequest(request_id="r1"))).state == StatusResponse.QUEUED
+
+
+async def owned(house: Guarded) -> set[str]:
+    return {name.removeprefix("artery:owner:") for name, _ in await house.store.scan("artery:owner:")}
+
+
+async def test_asking_takes_nothing_and_only_what_is_kept_becomes_someones(house: Guarded) -> None:
+    alice, bob = house.client("alice"), house.client("bob")
+    assert (await bob.ask(StatusRequest(request_id="r1"))).state == StatusResponse.UNKNOWN
+    cancel = IngestorControl(action=IngestorControl.CANCEL, request_id="r1")
+    assert (await bob.ask(cancel)).state == StatusResponse.UNKNOWN
+    live = DataRequest(request_id="r1", type=DataRequest.REALTIME_TICKS, ticker="SIM:BTC")
+    for request in (asked(), live):
+        assert (await bob.ask(request)).status == SubmitResponse.NO_INGESTOR
+    assert await owned(house) == set()
+    house.ingestor()
+
+    async def accepted() -> bool:
+        answer = await alice.ask(asked())
+        assert answer.status != SubmitResponse.INVALID
+        return bool(answer.status == SubmitResponse.ACCEPTED)
+
+    await until(accepted, "the ingestor has come")
+    assert await owned(house) == {"RESPONSE:c1", "HISTORY_READY:r1"}
+    assert (await bob.ask(asked(client_id="c2"))).status == SubmitResponse.INVALID
+    assert (await bob.ask(live)).status == SubmitResponse.INVALID
+    assert await owned(house) == {"RESPONSE:c1", "HISTORY_READY:r1"}, "refused, it takes none of its topics"
 
 
 async def test_a_revoked_key_is_cut_and_others_come_back_by_themselves(house: Guarded) -> None:

@@ -260,3 +260,19 @@ async def _next_order(told: Peer) -> IngestorControl:
         assert isinstance(order, IngestorControl)
         if order.action == IngestorControl.CANCEL:
             return order
+
+
+async def test_an_outcome_that_outlived_its_request_is_announced_to_who_asks_again(house: House) -> None:
+    """The store was lost while the request was worked on; the pipeline then knows the outcome alone."""
+    await house.ingestor()
+    client, subscriber = house.client(), house.subscriber()
+    await subscriber.subscribe("RESPONSE:c1|")
+    outcome = HistoryReadyNotification(
+        request_id="r1", client_id="c1", ticker="SIM:BTC", period_s=60, status=HistoryReadyNotification.READY, rows=60
+    )
+    done = requests.Record("", "done", outcome=requests.text(outcome))
+    await house.store.put(requests.key("r1"), requests.write_record(done))
+    assert (await client.ask(asked())).status == SubmitResponse.DUPLICATE
+    assert await subscriber.hear() == ("RESPONSE:c1|", outcome)
+    other = await client.ask(asked(period_s=300))
+    assert (other.status, "used for another request" in other.error) == (SubmitResponse.INVALID, True)

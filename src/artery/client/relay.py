@@ -47,6 +47,8 @@ SUBMIT_S = 30.0
 NO_INGESTOR_S = 10.0
 LOOK_S = 1.0
 """How often the status is asked for while the outcome is waited for: it may have been said while nobody listened."""
+UNKNOWN_MAX = 3
+"""Looks in a row that find a request unknown before it is submitted again."""
 OUTCOME_S = 600.0
 
 
@@ -117,7 +119,7 @@ class Relay:
             await self._subscribe()
             await self._submit(asked)
             async with asyncio.timeout(wait_s):
-                outcome = await self._outcome(asked.request_id, future, progress)
+                outcome = await self._outcome(asked, future, progress)
         except TimeoutError:
             raise Unavailable(f"no outcome of {asked.request_id} within {wait_s:g} s: ask again with this id") from None
         finally:
@@ -196,21 +198,31 @@ class Relay:
                 raise Unavailable(answer.error)
             await asyncio.sleep(random.uniform(0.5, 1.0))
 
+    async def _resubmit(self, asked: SubmitHistoricalRequest) -> None:
+        """Ask the same once more, with the same id: harmless where it is known, and needed where it was lost."""
+        answer = await self._ask(asked, ANSWER_S)
+        if isinstance(answer, SubmitResponse) and answer.status == SubmitResponse.INVALID:
+            raise BadInput(answer.error)
+
     async def _outcome(
         self,
-        request_id: str,
+        asked: SubmitHistoricalRequest,
         future: "asyncio.Future[HistoryReadyNotification]",
         progress: Callable[[Progress], None],
     ) -> HistoryReadyNotification:
+        unknown = 0
         while True:
             await asyncio.wait({future}, timeout=LOOK_S * random.uniform(0.8, 1.0))
             if future.done():
                 return future.result()
             try:
-                status = await self.status(request_id)
+                status = await self.status(asked.request_id)
+                unknown = unknown + 1 if status.state == StatusResponse.UNKNOWN else 0
+                if unknown and unknown % UNKNOWN_MAX == 0:
+                    await self._resubmit(asked)
             except Unavailable:  # the request goes on, whoever is away
                 continue
-            if status.state == StatusResponse.UNKNOWN:
+            if unknown:
                 continue
             state = StatusResponse.State.Name(status.state).lower()
             progress(Progress(state, status.progress, status.rows, status.pages))

@@ -7,7 +7,7 @@ from artery.errors import BadInput
 from artery.model.codec import LATEST_MS
 from artery.model.periods import LONGEST_S
 from artery.wire.artery_pb2 import DataRequest, SubmitHistoricalRequest
-from artery.wire.requests import OWN
+from artery.wire.requests import OWN, Record
 
 ROWS_MAX = 2_000_000
 _ID = re.compile(r"[A-Za-z0-9._:@/+=#-]{1,128}", re.ASCII)
@@ -47,6 +47,15 @@ def same(one: DataRequest, other: DataRequest) -> bool:
     if mine.historical.limit and theirs.historical.limit:
         mine.historical.start_ms = theirs.historical.start_ms = 0
     return mine == theirs
+
+
+def is_of(request: DataRequest, record: Record) -> bool:
+    """Whether this is the request that the store knows. Where the store was lost in between, it knows the outcome
+    alone, which tells of what it is."""
+    if record.asked:
+        return same(request, record.request)
+    outcome = record.notification
+    return (outcome.ticker, outcome.period_s) == (request.ticker, request.historical.period_s)
 
 
 def check_id(text: str, what: str) -> str:

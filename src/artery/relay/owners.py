@@ -22,13 +22,22 @@ class Owners:
 
     async def may_use(self, user: str, topic: str) -> bool:
         """Whether this topic is the user's; a topic that is nobody's becomes so, for a week after its last use."""
-        key, value = f"artery:owner:{topic.removesuffix('|')}", user.encode()
-        if await self._store.put_if_absent(key, value, TTL_S):
-            return True
-        if await self._store.get(key) != value:
+        return await self._store.put_if_absent(_key(topic), user.encode(), TTL_S) or await self.owns(user, topic)
+
+    async def owns(self, user: str, topic: str) -> bool:
+        """Whether this topic is the user's already, which it then is for another week."""
+        if await self._store.get(_key(topic)) != user.encode():
             return False
-        await self._store.put(key, value, TTL_S)
+        await self._store.put(_key(topic), user.encode(), TTL_S)
         return True
+
+    async def could_use(self, user: str, topic: str) -> bool:
+        """Whether this topic is not someone else's; nothing is taken."""
+        return await self._store.get(_key(topic)) in (None, user.encode())
+
+
+def _key(topic: str) -> str:
+    return f"artery:owner:{topic.removesuffix('|')}"
 
 
 def is_private(topic: str) -> bool:

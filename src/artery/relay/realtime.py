@@ -1,6 +1,6 @@
 """A client's request for live data (0x01, REALTIME_TICKS): demand that is held for it while it is asked for again."""
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from urllib.parse import quote
 
 import msgspec
@@ -31,8 +31,9 @@ class Realtime:
         self._work = work
         self._control = control
 
-    async def follow(self, asked: DataRequest, exchange: str) -> SubmitResponse:
-        """Have the market followed; the same request again renews it."""
+    async def follow(self, asked: DataRequest, exchange: str, claim: Callable[[], Awaitable[None]]) -> SubmitResponse:
+        """Have the market followed; the same request again renews it. `claim` is called before anything is kept, and
+        refuses what is someone else's."""
         mine = demand.key(holder(asked.request_id), Channel(*parse_ticker(asked.ticker)))
         held = await self._store.get(mine) is not None
         if not held:
@@ -40,6 +41,7 @@ class Realtime:
             if not await self._work.has_ingestor(exchange):
                 error = f"no ingestor of {exchange} is connected; nothing was kept, ask again later"
                 return SubmitResponse(request_id=asked.request_id, status=SubmitResponse.NO_INGESTOR, error=error)
+        await claim()
         await self._store.put(mine, msgspec.json.encode({"client_id": asked.client_id}), TTL_S)
         if not held:
             self._work.wake(exchange, asked)

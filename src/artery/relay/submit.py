@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -72,14 +73,14 @@ class Desk:
         self._owners = owners
         self._realtime = Realtime(settings, store, work, control)
         self._noting: set[asyncio.Task[None]] = set()
+        self._beginning: dict[str, asyncio.Task[bool]] = {}
 
     async def submit(self, asked: SubmitHistoricalRequest, user: str = "") -> SubmitResponse:
         """Accepted once it is on the bus; any other outcome has a reason."""
         try:
             request = asking.work_of(asked, self._now_ms())
             exchange = await check_ticker(self._settings, self._store, asked.ticker)
-            await self._check_owner(request, user)
-            return await self._accept(request, exchange)
+            return await self._accept(request, exchange, user)
         except BadInput as error:
             return SubmitResponse(request_id=asked.request_id, status=SubmitResponse.INVALID, error=str(error))
 
@@ -91,8 +92,7 @@ class Desk:
                 self._store,
                 realtime.check(asked, parse_periods(self._settings.pipeline.periods)).ticker,
             )
-            await self._check_owner(asked, user)
-            return await self._realtime.follow(asked, exchange)
+            return await self._realtime.follow(asked, exchange, partial(self._claim, asked, user))
         except BadInput as error:
             return SubmitResponse(request_id=asked.request_id, status=SubmitResponse.INVALID, error=str(error))
 
@@ -107,7 +107,7 @@ class Desk:
 
     async def status(self, asked: StatusRequest, user: str = "") -> StatusResponse:
         """What has become of a request."""
-        record = requests.read_record(await self._store.get(requests.key(asked.request_id)))
+        record = await self._record(asked.request_id)
         theirs = await self._is_theirs(topics.history_ready(asked.request_id), user)
         if record is None and theirs and await self._realtime.holds(asked.request_id):
             return StatusResponse(request_id=asked.request_id, state=StatusResponse.FETCHING)
@@ -133,29 +133,59 @@ class Desk:
             self._control.cancel(asked.request_id)
         return status
 
-    async def _check_owner(self, request: DataRequest, user: str) -> None:
-        for topic in requests.topics_of(request.request_id, request.client_id):
-            if not await self._is_theirs(topic, user):
-                raise BadInput(f"{topic} belongs to another user: take another id")
+    async def _claim(self, request: DataRequest, user: str) -> None:
+        """All the topics of a request become the user's, or none; only where something is kept of it."""
+        names = requests.topics_of(request.request_id, request.client_id)
+        for judge in (self._owners.could_use, self._owners.may_use) if self._owners else ():
+            for topic in names:
+                if not user or not await judge(user, topic):
+                    raise BadInput(f"{topic} belongs to another user: take another id")
 
     async def _is_theirs(self, topic: str, user: str) -> bool:
-        return self._owners is None or (bool(user) and await self._owners.may_use(user, topic))
+        return self._owners is None or (bool(user) and await self._owners.owns(user, topic))
 
-    async def _accept(self, request: DataRequest, exchange: str) -> SubmitResponse:
+    async def _record(self, request_id: str) -> Record | None:
+        return requests.read_record(await self._store.get(requests.key(request_id)))
+
+    async def _accept(self, request: DataRequest, exchange: str, user: str) -> SubmitResponse:
         served = await self._work.has_ingestor(exchange)
-        record = Record(requests.text(request), since_ms=self._now_ms())
-        key, value = requests.key(request.request_id), requests.write_record(record)
-        if served and await self._store.put_if_absent(key, value, requests.TTL_S):
-            await self._append(request, exchange, record)
-            return _response(request, SubmitResponse.ACCEPTED)
-        old = requests.read_record(await self._store.get(key))
-        if old is not None:
-            return await self._again(request, exchange, old)
+        if served or await self._record(request.request_id) is not None:
+            await self._claim(request, user)
+            if served and await self._begin(request, exchange):
+                return _response(request, SubmitResponse.ACCEPTED)
+            old = await self._record(request.request_id)
+            if old is not None:
+                return await self._again(request, exchange, old)
         error = f"no ingestor of {exchange} is connected; nothing was kept, ask again later"
         return _response(request, SubmitResponse.NO_INGESTOR, error)
 
+    async def _begin(self, request: DataRequest, exchange: str) -> bool:
+        """Whether this request is new, and then on the bus. Once begun this is finished or undone, even where nobody
+        waits for it any more; and who sends the same id meanwhile waits for what comes of it."""
+        running = self._beginning.get(request.request_id)
+        if running is not None:
+            await asyncio.shield(running)
+            return False
+        task = asyncio.create_task(self._note_and_append(request, exchange))
+        self._beginning[request.request_id] = task
+        task.add_done_callback(partial(self._begun, request.request_id))
+        return await asyncio.shield(task)
+
+    def _begun(self, request_id: str, task: "asyncio.Task[bool]") -> None:
+        del self._beginning[request_id]
+        if not task.cancelled() and (error := task.exception()):
+            _log.warning("a request could not be put on the bus", request=request_id, reason=str(error))
+
+    async def _note_and_append(self, request: DataRequest, exchange: str) -> bool:
+        record = Record(requests.text(request), since_ms=self._now_ms())
+        key, value = requests.key(request.request_id), requests.write_record(record)
+        if not await self._store.put_if_absent(key, value, requests.TTL_S):
+            return False
+        await self._append(request, exchange, record)
+        return True
+
     async def _again(self, request: DataRequest, exchange: str, old: Record) -> SubmitResponse:
-        if not asking.same(request, old.request):
+        if not asking.is_of(request, old):
             raise BadInput(f"request_id {request.request_id} was used for another request: take a new one")
         if old.state == "done":
             outcome = old.notification
