@@ -4,13 +4,14 @@ import asyncio
 import socket
 from pathlib import Path
 
+import msgspec
 import pytest
 import zmq
 import zmq.asyncio
 
-from artery.app.relaying import make_pair
+from artery.app.relaying import make_pair, where
 from artery.bus.open import open_bus
-from artery.errors import BadSetting
+from artery.errors import BadSetting, Unavailable
 from artery.relay import service
 from artery.settings import Settings
 from artery.store.open import open_store
@@ -115,3 +116,18 @@ async def test_clients_find_a_relay_that_was_gone(house: House) -> None:
             assert (await client.ask(StatusRequest(request_id="r1"))).request_id == "r1"
     finally:
         context.destroy(linger=0)
+
+
+async def test_a_relay_that_was_killed_or_asks_for_a_key_is_passed_over(house: House) -> None:
+    with socket.socket() as gone:
+        gone.bind(("127.0.0.1", 0))  # and does not listen
+        dead = f"tcp://127.0.0.1:{gone.getsockname()[1]}"
+        await house.store.put(relays.key("0-dead"), relays.encode(msgspec.structs.replace(house.where, requests=dead)))
+        closed = msgspec.structs.replace(house.where, keys=True, clients="tcp://127.0.0.1:1")
+        await house.store.put(relays.key("0-keys"), relays.encode(closed))
+        assert await where(house.settings) == house.where
+        for name, _ in await house.store.scan(relays.PREFIX):
+            if not name.startswith(relays.key("0-")):
+                await house.store.delete(name)
+        with pytest.raises(Unavailable, match="no relay runs"):
+            await where(house.settings)

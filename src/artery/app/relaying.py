@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from artery.wire.relays import Relay
 
 
+LISTENS_S = 2.0
+"""How long a relay may take to let someone connect."""
+
+
 async def serve_relay(settings: Settings) -> None:
     """The relay alone: any number of them, each on ports of its own."""
     async with opened(settings) as parts, asyncio.TaskGroup() as group:
@@ -35,14 +39,28 @@ async def relay(settings: Settings, parts: Parts, service: str = "") -> None:
 
 
 async def where(settings: Settings) -> "Relay":
-    """Where the relay of this data folder is; `Unavailable` if none runs."""
+    """Where a relay of this data folder is that answers, and takes our key if we have one; `Unavailable` if none does.
+    One that was killed is listed for a while."""
     from artery.wire import relays
 
     async with opened_store(settings) as store:
         found = relays.decode(await store.scan(relays.PREFIX, 100))
-    if not found:
-        raise Unavailable("no relay runs on this data folder: see the log of `artery up`, or start `artery run relay`")
-    return found[0]
+    for relay in relays.fitting(found, carries_key=bool(settings.relay.key)):
+        if await _listens(relay.requests):
+            return relay
+    raise Unavailable("no relay runs on this data folder: see the log of `artery up`, or start `artery run relay`")
+
+
+async def _listens(url: str) -> bool:
+    """Whether someone is there, as far as a connection tells."""
+    host, _, port = url.removeprefix("tcp://").rpartition(":")
+    try:
+        async with asyncio.timeout(LISTENS_S):
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    except (OSError, ValueError, TimeoutError):
+        return False
+    writer.close()
+    return True
 
 
 def make_pair(settings: Settings, name: str, user: str, roles: Sequence[str], folder: str = "") -> Path:
