@@ -96,7 +96,10 @@ async def test_publishing_sockets_bear_anything(house: House, where: str) -> Non
         await hostile.send(*frames(chance))
         await hostile.send(bytes([chance.randrange(3)]) + chance.randbytes(chance.randrange(700)))
     await well(house, *peers)
-    if where in ("clients", "work"):
+    if where in (
+        "clients",
+        "work",
+    ):  # at the others libzmq itself drops it: to no topic, or to a socket that never reads
         deadline = asyncio.get_running_loop().time() + 30
         while refused(where) == before:
             assert asyncio.get_running_loop().time() < deadline
