@@ -51,6 +51,39 @@ const trade = (seq: number, epoch = 1) => ({
   data: { seq: String(seq) },
 });
 
+const more = { type: "gap", channel: BTC, series: "TRADE", from: "1.1.1", to: "1.8.8", resume: "1.1.1" };
+
+const name = (index: number) => `artery:stream:sim:C${index}`;
+
+/** The answer to the newest request for channels. */
+function granted(): object {
+  const channels = line().asked.channels.map((wanted) => ({ channel: channelIn(wanted), positions: {} }));
+  return { type: "subscribed", id: line().asked.id, channels };
+}
+
+function channelIn(wanted: unknown): string {
+  return typeof wanted === "string" ? wanted : (wanted as { channel: string }).channel;
+}
+
+/** Play a server that knows no channel of `unknown`: until nothing more is asked, what was granted in the end. */
+async function answered(unknown: readonly string[] = []): Promise<string[]> {
+  const has = new Set<string>();
+  let done = 0;
+  for (let round = 0; round < 100; round += 1) {
+    await vi.advanceTimersByTimeAsync(1_000);
+    const asked = line().said.filter((frame) => frame["type"] === "subscribe") as { id: string; channels: unknown[] }[];
+    for (const { id, channels } of asked.slice(done)) {
+      const names = channels.map(channelIn);
+      if (names.some((each) => unknown.includes(each))) line().bring({ type: "error", id, code: "unknown_channel" });
+      else line().bring({ type: "subscribed", id, channels: [] });
+      if (!names.some((each) => unknown.includes(each))) names.forEach((each) => has.add(each));
+    }
+    if (done === asked.length) return [...has];
+    done = asked.length;
+  }
+  throw new Error("it never came to an end");
+}
+
 function connected(options = {}, wanted: object = { channel: BTC, types: ["TRADE"] }) {
   const client = new ArteryClient({ url: "ws://a/v1/stream", open: (url) => new Line(url), ...options });
   const events: string[] = [];
@@ -152,7 +185,6 @@ describe("what is missing", () => {
 
   test("a past that is too long for one request goes on with the next, without a gap", () => {
     const { client, events, gaps } = connected({}, { channel: BTC, types: ["TRADE"], since: { ms: 0 } });
-    const more = { type: "gap", channel: BTC, series: "TRADE", from: "1.1.1", to: "1.8.8", resume: "1.1.1" };
     line().bring(trade(1), { ...more, reason: "trimmed" }, trade(9));
     expect(line().asked.channels).toMatchObject([{ since: { positions: { TRADE: "1.1.1" } } }]);
     line().bring({ type: "subscribed", id: line().asked.id, channels: [{ channel: BTC, positions: {} }] });
@@ -166,15 +198,27 @@ describe("what is missing", () => {
     const { client, events } = connected({}, { channel: BTC, types: ["TRADE"], since: { ms: 0 } });
     const codes: string[] = [];
     client.onError((error) => codes.push(error.code));
-    const more = { type: "gap", channel: BTC, series: "TRADE", from: "1.1.1", to: "1.8.8", resume: "1.1.1" };
     line().bring(trade(1), more, trade(9));
-    line().bring({ type: "error", id: line().asked.id, code: "rate_limited", message: "later" });
-    expect([codes, client.state.kind]).toEqual([["rate_limited"], "waiting"]);
+    line().bring({ type: "error", id: line().asked.id, code: "too_large", message: "no" });
+    expect([codes, client.state.kind]).toEqual([["too_large"], "waiting"]);
     await vi.advanceTimersByTimeAsync(4_000);
     line().accept();
     expect(line().asked.channels).toMatchObject([{ since: { positions: { TRADE: "1.1.1" } } }]);
     line().bring(trade(2));
     expect(events).toEqual(["1", "2"]);
+    client.close();
+  });
+
+  test("a request to go on that came too fast is made again, and nothing is lost meanwhile", async () => {
+    const { client, events } = connected({}, { channel: BTC, types: ["TRADE"], since: { ms: 0 } });
+    line().bring(trade(1), more);
+    const refused = line().asked;
+    line().bring({ type: "error", id: refused.id, code: "rate_limited", message: "later" }, trade(9));
+    await vi.advanceTimersByTimeAsync(2_000);
+    expect(line().asked.channels).toEqual(refused.channels);
+    expect(line().asked.id).not.toBe(refused.id);
+    line().bring(granted(), trade(2));
+    expect([events, client.state.kind]).toEqual([["1", "2"], "open"]);
     client.close();
   });
 
@@ -200,6 +244,147 @@ describe("what is missing", () => {
     client.onComplete(({ series }) => caught.push(series));
     line().bring({ type: "replay_complete", channel: BTC, series: "TRADE", position: "1.4.4" });
     expect(caught).toEqual(["TRADE"]);
+    client.close();
+  });
+});
+
+describe("asking again while connected", () => {
+  const since = { ms: 5 };
+
+  test("what the older request still brings hides nothing of the past that was asked for", async () => {
+    const { client, events } = connected();
+    const caught: string[] = [];
+    client.onComplete(({ position }) => caught.push(position));
+    line().bring(granted(), trade(7));
+    client.subscribe({ channel: BTC, types: ["TRADE"], since });
+    await Promise.resolve();
+    line().bring(trade(8), { type: "replay_complete", channel: BTC, series: "TRADE", position: "1.8.8" });
+    expect(line().asked.channels).toEqual([{ channel: BTC, types: ["TRADE"], since }]);
+    line().bring(granted(), trade(1), trade(7), trade(8), trade(9));
+    expect([events, caught]).toEqual([["7", "1", "7", "8", "9"], []]);
+    client.close();
+  });
+
+  test("a channel that was left and is wanted again from the past brings that past whole", async () => {
+    const { client, events } = connected();
+    line().bring(granted(), trade(7));
+    client.unsubscribe(BTC);
+    await Promise.resolve();
+    line().bring(trade(8));
+    client.subscribe({ channel: BTC, types: ["TRADE"], since });
+    line().bring(trade(9));
+    await Promise.resolve();
+    line().bring(trade(10), granted(), trade(1), trade(2));
+    expect(line().said.map((frame) => frame["type"])).toEqual(["subscribe", "ping", "unsubscribe", "subscribe"]);
+    expect(events).toEqual(["7", "1", "2"]);
+    client.close();
+  });
+
+  test("with other types and no past, nothing that is live is left out", async () => {
+    const { client, events } = connected();
+    line().bring(granted(), trade(1));
+    client.subscribe({ channel: BTC, types: ["TRADE", "CANDLE:1h"] });
+    await Promise.resolve();
+    line().bring(trade(2), granted(), trade(3));
+    expect(events).toEqual(["1", "2", "3"]);
+    client.close();
+  });
+
+  test("a past that is refused leaves the channel as it was, and says so", async () => {
+    const { client, events } = connected();
+    const refused: unknown[] = [];
+    client.onError(({ code, channels }) => refused.push([code, channels]));
+    line().bring(granted(), trade(1));
+    client.subscribe({ channel: BTC, types: ["TRADE"], since });
+    await Promise.resolve();
+    line().bring({ type: "error", id: line().asked.id, code: "bad_request", message: "no" }, trade(2));
+    expect([refused, events, client.state.kind]).toEqual([[["bad_request", [BTC]]], ["1", "2"], "open"]);
+    client.close();
+  });
+
+  test("only the newest of several requests for a channel counts", async () => {
+    const { client, events } = connected();
+    line().bring(granted());
+    client.subscribe({ channel: BTC, types: ["TRADE"], since });
+    await Promise.resolve();
+    const older = granted();
+    client.subscribe({ channel: BTC, types: ["TRADE"], since: { ms: 3 } });
+    await Promise.resolve();
+    line().bring(older, trade(8), granted(), trade(3));
+    expect(events).toEqual(["3"]);
+    client.close();
+  });
+});
+
+describe("many channels", () => {
+  const many = Array.from({ length: 300 }, (_, index) => name(index));
+
+  test("asked for in a loop travel in few frames", async () => {
+    const { client } = connected();
+    for (const channel of many) client.subscribe({ channel });
+    await Promise.resolve();
+    expect(line().said.filter((frame) => frame["type"] === "subscribe")).toHaveLength(1 + 6);
+    expect(await answered()).toEqual([BTC, ...many]);
+    for (const channel of many) client.unsubscribe(channel);
+    await Promise.resolve();
+    const left = line().said.filter((frame) => frame["type"] === "unsubscribe");
+    expect([left.length, left.flatMap((frame) => frame["channels"])]).toEqual([2, many]);
+    client.close();
+  });
+
+  test("asked for one after the other never go faster than the server takes them, and all are asked for", async () => {
+    const { client } = connected();
+    for (const channel of many) {
+      client.subscribe({ channel });
+      await Promise.resolve();
+    }
+    expect(line().said.length).toBeLessThan(60);
+    expect(await answered()).toEqual([BTC, ...many]);
+    client.close();
+  });
+
+  test("what was refused as too fast is asked for again, but not what is no longer wanted", async () => {
+    const { client } = connected();
+    line().bring(granted());
+    for (const channel of [name(1), name(2)]) client.subscribe({ channel });
+    await Promise.resolve();
+    const [, one, two] = line().said.filter((frame) => frame["type"] === "subscribe");
+    client.unsubscribe(name(2));
+    for (const asked of [one, two]) line().bring({ type: "error", id: asked?.["id"], code: "rate_limited" });
+    const before = line().said.length;
+    await vi.advanceTimersByTimeAsync(900);
+    expect(line().said.length).toBe(before);
+    await vi.advanceTimersByTimeAsync(1_000);
+    const later = line().said.slice(before).filter((frame) => frame["type"] !== "ping");
+    expect(later.map((frame) => frame["channels"])).toEqual([[name(2)], [name(1)]]);
+    client.close();
+  });
+
+  test("one that is not known takes no other with it, also after a reconnect", async () => {
+    const { client } = connected();
+    const refused: (readonly string[])[] = [];
+    client.onError((error) => refused.push(error.channels));
+    for (const channel of many) client.subscribe({ channel });
+    const unknown = [name(17), name(140), name(141)];
+    const known = [BTC, ...many].filter((channel) => !unknown.includes(channel));
+    expect(new Set(await answered(unknown))).toEqual(new Set(known));
+    await cutAndBack();
+    expect(new Set(await answered(unknown))).toEqual(new Set(known));
+    expect(refused.flat().sort()).toEqual([...unknown, ...unknown].sort());
+    client.close();
+  });
+
+  test("with long positions wait for a server that has not spoken yet", async () => {
+    const { client } = connected();
+    const positions = Object.fromEntries(["TRADE", "CANDLE:1m", "BOOK_TOPN"].map((each) => [each, "1730000000000.123456789.1"]));
+    const all = Array.from({ length: 1_000 }, (_, index) => name(index));
+    for (const channel of all) client.subscribe({ channel, since: { positions } });
+    await cutAndBack();
+    const chars = line().said.reduce((sum, frame) => sum + JSON.stringify(frame).length, 0);
+    expect(chars).toBeLessThan(64 * 1024);
+    await vi.advanceTimersByTimeAsync(5_000);
+    line().bring({ type: "pong", id: "1", ts: 1 });
+    expect(new Set(await answered())).toEqual(new Set([BTC, ...all]));
     client.close();
   });
 });

@@ -51,6 +51,8 @@ export interface ErrorFrame {
   readonly id: string;
   readonly code: string;
   readonly message: string;
+  /** What the refused request was for; the frame does not say it, the client does. */
+  readonly channels: readonly string[];
 }
 
 export interface PongFrame {
@@ -108,7 +110,7 @@ export function parseFrame(text: string): Frame | null {
     case "subscribed":
       return { type: "subscribed", id: str(raw["id"]), positions: positionsOf(raw["channels"]) };
     case "error":
-      return { type: "error", id: str(raw["id"]), code: str(raw["code"]), message: str(raw["message"]) };
+      return { type: "error", id: str(raw["id"]), code: str(raw["code"]), message: str(raw["message"]), channels: [] };
     case "pong":
       return { type: "pong", id: str(raw["id"]), ts: num(raw["ts"]) };
     default:

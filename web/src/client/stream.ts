@@ -9,13 +9,11 @@ import {
   parseFrame,
   pingFrame,
   PROTOCOL,
-  subscribeFrame,
-  subscribeGroups,
   type Subscription,
-  unsubscribeFrame,
 } from "./frames";
 import { Places } from "./places";
-import { type Backoff, delayMs, verdictOf } from "./retry";
+import { Requests } from "./requests";
+import { type Backoff, delayMs, Pace, verdictOf } from "./retry";
 
 export type ConnectionState =
   | { readonly kind: "closed" }
@@ -55,6 +53,8 @@ const BACKOFF: Backoff = { firstMs: 1_000, mostMs: 15_000 };
 const QUIET_MS = 10_000;
 const CONNECT_MS = 10_000;
 const OPEN = 1;
+/** A key that is not verified yet has 64 KiB: more is said once the server has spoken. */
+const EARLY_CHARS = 24 * 1024;
 
 type Timer = ReturnType<typeof setTimeout>;
 
@@ -63,7 +63,7 @@ export class ArteryClient {
   readonly #openSocket: (url: string, protocols: string[]) => Socket;
   readonly #resume: boolean;
   readonly #places = new Places();
-  readonly #goingOn = new Map<string, string>();
+  readonly #requests = new Requests();
   readonly #protocols: string[];
   readonly #backoff: Backoff;
   readonly #quietMs: number;
@@ -83,6 +83,11 @@ export class ArteryClient {
   #pingedAt = 0;
   #lastId = 0;
   #skewMs = 0;
+  #pace = new Pace(0);
+  #paused: Timer | undefined;
+  #flushing = false;
+  #spoken = false;
+  #earlyChars = 0;
 
   constructor(options: ClientOptions = {}) {
     const url = options.url ?? defaultUrl();
@@ -115,17 +120,23 @@ export class ArteryClient {
     this.#become({ kind: "closed" });
   }
 
-  /** Want a channel, now and after every reconnect; asking again replaces its types and where it begins. */
+  /**
+   * Want a channel, now and after every reconnect; asking again replaces its types and where it begins. Any number of
+   * calls may be made at once: they travel together, as fast as the server takes them.
+   */
   subscribe(subscription: Subscription): void {
     this.#places.drop(subscription.channel);
-    this.#goingOn.delete(subscription.channel);
     this.#wanted.set(subscription.channel, subscription);
-    this.#send(subscribeFrame(this.#nextId(), [subscription]));
+    this.#requests.ask(subscription, subscription.since ? "past" : "live");
+    this.#flushSoon();
   }
 
+  /** Want a channel no more; nothing of it is told from here on. */
   unsubscribe(channel: string): void {
     this.#places.drop(channel);
-    if (this.#wanted.delete(channel)) this.#send(unsubscribeFrame(this.#nextId(), [channel]));
+    if (!this.#wanted.delete(channel)) return;
+    this.#requests.leave(channel);
+    this.#flushSoon();
   }
 
   onEvent(listener: Listener<EventFrame>): Off {
@@ -141,6 +152,10 @@ export class ArteryClient {
     return listen(this.#onComplete, listener);
   }
 
+  /**
+   * A request was refused, `channels` being those that it was for. One with `rate_limited` or `internal` is made again
+   * by itself, any other is not before the next reconnect.
+   */
   onError(listener: Listener<ErrorFrame>): Off {
     return listen(this.#onError, listener);
   }
@@ -155,24 +170,53 @@ export class ArteryClient {
     const socket = this.#openSocket(url, [...this.#protocols]);
     this.#socket = socket;
     this.#heardAt = performance.now();
-    socket.onopen = () => this.#opened(socket);
+    socket.onopen = () => this.#opened();
     socket.onmessage = (message: { data: unknown }) => this.#heard(String(message.data));
     socket.onclose = (close: { code: number }) => this.#lost(close.code);
     this.#timer = globalThis.setTimeout(() => this.#lost(1006), CONNECT_MS);
     this.#become({ kind: "connecting", tries: this.#tries });
   }
 
-  #opened(socket: Socket): void {
-    this.#goingOn.clear();
+  #opened(): void {
     globalThis.clearTimeout(this.#timer);
     this.#heardAt = performance.now();
     this.#watch = globalThis.setInterval(() => this.#check(), this.#quietMs / 4);
-    const wishes = [...this.#wanted.values()].map((wish) => (this.#resume ? this.#places.resumed(wish) : wish));
-    for (const wanted of subscribeGroups(wishes)) {
-      socket.send(subscribeFrame(this.#nextId(), wanted));
+    this.#pace = new Pace(performance.now());
+    this.#spoken = false;
+    this.#earlyChars = 0;
+    this.#requests.clear();
+    for (const wish of this.#wanted.values()) {
+      this.#requests.ask(this.#resume ? this.#places.resumed(wish) : wish, "first");
     }
+    this.#flush();
     this.#ping();
     this.#become({ kind: "open" });
+  }
+
+  /** Once the caller is done: what it asks for in one go travels together. */
+  #flushSoon(): void {
+    if (this.#flushing) return;
+    this.#flushing = true;
+    queueMicrotask(() => {
+      this.#flushing = false;
+      this.#flush();
+    });
+  }
+
+  /** Send what is to be asked for, as fast as the server takes it. */
+  #flush(): void {
+    globalThis.clearTimeout(this.#paused);
+    while (this.#socket?.readyState === OPEN && this.#requests.pending) {
+      if (!this.#spoken && this.#earlyChars > EARLY_CHARS) return;
+      const wait = this.#pace.take(performance.now());
+      if (wait > 0) {
+        this.#paused = globalThis.setTimeout(() => this.#flush(), wait);
+        return;
+      }
+      const frame = this.#requests.next(this.#nextId());
+      this.#earlyChars += frame.length;
+      this.#socket.send(frame);
+    }
   }
 
   #heard(text: string): void {
@@ -180,43 +224,38 @@ export class ArteryClient {
     this.#tries = 0; // only a server that speaks resets the wait, not one that accepts and drops
     const frame = parseFrame(text);
     if (frame !== null) this.#deliver(frame);
+    if (this.#spoken) return;
+    this.#spoken = true;
+    this.#flush();
   }
 
   #deliver(frame: Frame): void {
-    if (this.#isLate(frame) || !this.#places.take(frame)) return;
-    if (frame.type === "gap" && frame.resume && this.#goOn(frame)) return;
-    if (frame.type === "event") tell(this.#onEvent, frame);
+    if ("channel" in frame && !this.#wanted.has(frame.channel)) return;
+    if (this.#requests.isLate(frame) || !this.#places.take(frame)) return;
+    if (frame.type === "gap" && frame.resume) this.#goOn(frame.channel);
+    else if (frame.type === "event") tell(this.#onEvent, frame);
     else if (frame.type === "gap") tell(this.#onGap, frame);
     else if (frame.type === "replay_complete") tell(this.#onComplete, frame);
+    else if (frame.type === "subscribed") this.#requests.granted(frame.id);
     else if (frame.type === "error") this.#refused(frame);
     else if (frame.type === "pong" && frame.ts > 0) this.#setClock(frame.ts);
   }
 
   /** A past that is too long for one request goes on with the next, behind what this one brought. */
-  #goOn(frame: GapFrame): boolean {
-    const wish = this.#wanted.get(frame.channel);
-    if (!wish) return false;
-    const id = this.#nextId();
-    this.#goingOn.set(frame.channel, id);
-    this.#send(subscribeFrame(id, [this.#places.resumed(wish)]));
-    return true;
+  #goOn(channel: string): void {
+    const wish = this.#wanted.get(channel);
+    if (!wish) return;
+    this.#requests.ask(this.#places.resumed(wish), "more");
+    this.#flush();
   }
 
-  /** If it was a request to go on, its channel has been passed over since: only coming back anew loses nothing of it. */
   #refused(error: ErrorFrame): void {
-    tell(this.#onError, error);
-    if (error.id && [...this.#goingOn.values()].includes(error.id)) this.#lost(1006);
-  }
-
-  /** What an older request still brings of a channel, once another was made that goes on behind what it brought. */
-  #isLate(frame: Frame): boolean {
-    if (frame.type === "subscribed") {
-      for (const channel of frame.positions.keys()) {
-        if (this.#goingOn.get(channel) === frame.id) this.#goingOn.delete(channel);
-      }
-      return false;
-    }
-    return "channel" in frame && this.#goingOn.has(frame.channel);
+    const outcome = this.#requests.refused(error);
+    if (outcome.kind === "later") this.#pace.rest();
+    if (outcome.kind !== "again") tell(this.#onError, { ...error, channels: outcome.channels });
+    // A request to go on: its channel has been passed over since, and only coming back anew loses nothing of it.
+    if (outcome.kind === "refused" && outcome.goingOn) this.#lost(1006);
+    else this.#flush();
   }
 
   #setClock(serverMs: number): void {
@@ -233,7 +272,7 @@ export class ArteryClient {
 
   #ping(): void {
     this.#pingedAt = performance.now();
-    this.#send(pingFrame(this.#nextId()));
+    if (this.#socket?.readyState === OPEN) this.#socket.send(pingFrame(this.#nextId()));
   }
 
   #lost(code: number): void {
@@ -252,16 +291,13 @@ export class ArteryClient {
 
   #drop(code: number): void {
     globalThis.clearTimeout(this.#timer);
+    globalThis.clearTimeout(this.#paused);
     globalThis.clearInterval(this.#watch);
     const socket = this.#socket;
     this.#socket = null;
     if (socket === null) return;
     socket.onopen = socket.onmessage = socket.onclose = null;
     socket.close(code);
-  }
-
-  #send(frame: string): void {
-    if (this.#socket?.readyState === OPEN) this.#socket.send(frame);
   }
 
   #nextId(): string {
