@@ -8,16 +8,21 @@ import signal
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 
 import psutil
 import pytest
 
 from artery.bus.base import place
 from artery.lake.reads import Lake
+from artery.lake.tables import BOOKS, GAPS, OHLC, Table
 from artery.model import codec, fold
 from artery.model.events import Candle, Mark, Trade
 from artery.model.periods import Period
+from artery.pipeline.parts import Key
+from artery.pipeline.rows import candle_of
 from artery.providers.sim.listing import BY_COIN
 from tests.faults.checker import Seen, Sent, Sight, check, closed_again
 from tests.faults.logs import Log
@@ -78,7 +83,8 @@ async def in_mid_write(one: Scene) -> None:
 
 
 def last_commit_deleted(one: Scene) -> None:
-    """The crash between the sink's commit and the checkpoint's, as Spark's guide makes it."""
+    """The crash between the sink's commit and the checkpoint's, as Spark's guide makes it. A life makes its checkpoint
+    anew and reads none, so this shows only that nothing depends on what it says; a short life may have written none."""
     for query in ("fast", "store"):
         commits = sorted((one.folder / "sim" / "checkpoints" / query / "commits").glob("[0-9]*"))
         for path in commits[-1:]:
@@ -89,9 +95,15 @@ def checkpoints_deleted(one: Scene) -> None:
     shutil.rmtree(one.folder / "sim" / "checkpoints", ignore_errors=True)
 
 
-async def stored_up_to(lake: Lake, position: str) -> bool:
+async def heads(one: Scene) -> dict[str, str]:
+    """The newest entries of the streams that are rows of the lake."""
+    return {stream: await one.bus.head(stream) for stream in ("trade", "candle", "feed")}
+
+
+async def stored(lake: Lake, wanted: dict[str, str]) -> bool:
+    """Whether the lake has come so far."""
     found = await asyncio.to_thread(lake.positions)
-    return place(found.get("trade", "0")) >= place(position)
+    return all(place(found.get(stream, "0")) >= place(position) for stream, position in wanted.items())
 
 
 async def reopened(one: Scene) -> int:
@@ -105,42 +117,75 @@ async def reopened(one: Scene) -> int:
     return sum(closed_again(states) for states in shown.values())
 
 
-async def wrong_candles(one: Scene) -> tuple[int, int]:
-    """Of the closed candles on the bus that overlap no MARK: how many there are, and how many are not their fold."""
+async def wrong_candles(one: Scene, lake: Lake, head: str) -> tuple[int, int]:
+    """Of the closed candles on the bus that overlap no MARK: how many there are, and how many are not their fold or,
+    if the lake has read so far, not there as on the bus, or as an older version of it closed."""
     trades = [event for entry in await one.entries("trade") if isinstance(event := codec.decode(entry.fields), Trade)]
     marks = [event for entry in await one.entries("feed") if isinstance(event := codec.decode(entry.fields), Mark)]
-    candles: dict[tuple[str, str, int, int], Candle] = {}
+    candles: dict[Key, Candle] = {}
+    said: dict[Key, set[tuple[Any, ...]]] = defaultdict(set)
+    due: set[Key] = set()
     for entry in await one.entries("candle"):
         event = codec.decode(entry.fields)
         assert isinstance(event, Candle)
         candles[event.key] = event
+        if event.closed:
+            said[event.key].add(_values(event))
+            if place(entry.id) <= place(head):
+                due.add(event.key)
     bars = {
         (*key[:2], period.seconds, key[2]): bar for period in PERIODS for key, bar in fold.bars(trades, period).items()
     }
+    rows = {row.key: row for row in map(candle_of, lake.scan("ohlc").to_pylist()) if row.closed}
     whole = [
         candle for candle in candles.values() if candle.closed and not any(_overlaps(mark, candle) for mark in marks)
     ]
-    wrong = [c for c in whole if any(getattr(c, name) != getattr(bars[c.key], name) for name in "ohlcvn")]
-    return len(whole), len(wrong)
+    wrong = 0
+    for candle in whole:
+        row = rows.get(candle.key)
+        right = _values(candle)[:-1] == tuple(getattr(bars[candle.key], name) for name in "ohlcvn")
+        wrong += (
+            not right or (row is None and candle.key in due) or (row is not None and _values(row) not in said[row.key])
+        )
+    return len(whole), wrong
+
+
+def _values(candle: Candle) -> tuple[Any, ...]:
+    return (*(getattr(candle, name) for name in "ohlcvn"), candle.rev)
+
+
+async def marked(one: Scene, head: str) -> set[tuple[datetime, str]]:
+    """Every hole that was said up to there: when it began, and its cause."""
+    found = [codec.decode(entry.fields) for entry in await one.entries("feed") if place(entry.id) <= place(head)]
+    marks = [event for event in found if isinstance(event, Mark)]
+    return {(datetime.fromtimestamp(mark.from_ms / 1_000, UTC), mark.cause) for mark in marks}
+
+
+def unique(lake: Lake, table: Table) -> bool:
+    """Whether the table has every key once, and any at all."""
+    keys = [tuple(row[name] for name in table.key) for row in lake.scan(table.name).select(list(table.key)).to_pylist()]
+    return 0 < len(keys) == len(set(keys))
 
 
 def _overlaps(mark: Mark, candle: Candle) -> bool:
     return mark.coin in ("", candle.coin) and mark.from_ms < candle.end_ts and mark.to_ms >= candle.start_ts
 
 
-async def judged(trial: Trial, one: Scene, feed: Child, head: str, lake: Lake) -> None:
-    """Every trade is in the lake once, every candle is its fold, and none was opened again."""
+async def judged(trial: Trial, one: Scene, feed: Child, head: dict[str, str], lake: Lake) -> None:
+    """Every row is in the lake once, every candle is its fold on the bus and in the lake, and none was opened again."""
     await feed.stop()
     sent = [entry.fields | {"place": entry.id} for entry in await one.entries("trade")]
     names = {f"{said['coin']}/{said['ts']}/{said['tid']}": said["place"] for said in sent}
-    acked = {name for name, at in names.items() if place(at) <= place(head)}
+    acked = {name for name, at in names.items() if place(at) <= place(head["trade"])}
     rows = ledger.lake_trades(lake, sorted({*COINS, *(said["coin"] for said in sent)}))
     sights: list[Sight] = [
         Seen(f"{coin}/{ts}/{tid}", str(copy)) for (coin, ts, tid), copies in rows.items() for copy in range(copies)
     ]
     trial.judge(check([Sent(list(names), acked)], sights, ordered=False))
     assert await reopened(one) == 0, trial.again
-    candles, wrong = await wrong_candles(one)
+    assert all(unique(lake, table) for table in (OHLC, BOOKS, GAPS)), trial.again
+    assert {(row["from"], row["cause"]) for row in lake.scan("gaps").to_pylist()} >= await marked(one, head["feed"])
+    candles, wrong = await wrong_candles(one, lake, head["candle"])
     assert candles > 0, trial.again
     assert wrong == 0, f"{wrong} of {candles} candles are not their fold; {trial.again}"
     found = lake.scan("symbols")
@@ -163,7 +208,7 @@ async def test_a_pipeline_that_is_killed_or_robbed_of_its_checkpoint_stores_ever
             await die()
             trial.dice.choice((last_commit_deleted, checkpoints_deleted))(one)
         last = pipeline(one)
-        head, lake = await one.bus.head("trade"), Lake(one.folder / "sim")
-        await reaches(lambda: stored_up_to(lake, head), START_S)
+        head, lake = await heads(one), Lake(one.folder / "sim")
+        await reaches(lambda: stored(lake, head), START_S)
         await last.stop()
         await judged(trial, one, feed, head, lake)

@@ -7,7 +7,7 @@ from artery.lake.reads import Lake
 from artery.pipeline.service import STATUS
 from tests.bus.test_sqlite_trouble import mounted
 from tests.faults.processes import Stage
-from tests.faults.test_pipeline import START_S, a_log, judged, pipeline, stored_up_to
+from tests.faults.test_pipeline import START_S, a_log, heads, judged, pipeline, stored
 from tests.faults.trial import Trial
 from tests.faults.venue import Scene, reaches, scene
 from tests.pipeline.test_full_lake import fill_up
@@ -31,14 +31,14 @@ async def test_a_full_warehouse_costs_neither_a_row_nor_the_candles(trial: Trial
             feed = one.feed("feed")
             await one.vouched(2)
             child, lake = pipeline(one), Lake(one.folder / "sim")
-            await reaches(lambda: stored_up_to(lake, "1"), START_S)
+            await reaches(lambda: stored(lake, {"trade": "1"}), START_S)
             ballast = fill_up(warehouse)
             await reaches(lambda: complains(one), START_S)
             before = await one.bus.head("candle")
             await reaches(lambda: moved(one, before), START_S)
             ballast.unlink()
-            head = await one.bus.head("trade")
-            await reaches(lambda: stored_up_to(lake, head), START_S)
+            head = await heads(one)
+            await reaches(lambda: stored(lake, head), START_S)
             await child.stop()
             await judged(trial, one, feed, head, lake)
 
@@ -57,7 +57,7 @@ async def test_a_full_disk_for_checkpoints_is_said_in_a_line_and_costs_no_row(tr
             assert "Traceback" not in child.log.read_text()
             ballast.unlink()
             child, lake = pipeline(one), Lake(one.folder / "sim")
-            head = await one.bus.head("trade")
-            await reaches(lambda: stored_up_to(lake, head), START_S)
+            head = await heads(one)
+            await reaches(lambda: stored(lake, head), START_S)
             await child.stop()
             await judged(trial, one, feed, head, lake)
