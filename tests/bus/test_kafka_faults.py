@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
 
 from artery.bus.base import DEAD, Entry, Trimmed
 from artery.bus.kafka import KafkaBus
+from artery.bus.kafka_cursor import Cursor
+from artery.bus.kafka_server import server_of
 from artery.errors import ArteryError, Fenced, PositionLost, Unavailable
 from tests.bus.steps import again, numbered, numbers, soon, steady
 from tests.kafka import BROKER, KafkaServer
@@ -46,6 +48,19 @@ async def test_a_fenced_leader_is_told_and_a_lower_epoch_never_shuts_out_a_highe
     assert numbers(await old.read("trade")) == [1, 2, 4, 5]
     for bus in (old, new, older):
         await bus.close()
+
+
+def test_a_topic_that_is_led_anew_answers_whoever_knew_its_leader_of_before(broker: KafkaServer) -> None:
+    topic = f"{broker.new_base()}.trade"
+    admin = AdminClient({"bootstrap.servers": broker.url.removeprefix("kafka://"), "log_level": 0})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
+    cursor = Cursor(server_of(broker.url, "ART_BUS_URL"))
+    assert (cursor.ends(topic), cursor.time_to_offset(topic, 1)) == ((0, 0), -1)
+    for _ in range(2):
+        broker.kill()
+        broker.start()
+        assert (cursor.time_to_offset(topic, 1), cursor.ends(topic)) == (-1, (0, 0))
+    cursor.close()
 
 
 async def test_a_topic_that_was_made_anew_is_reported_and_never_skipped(broker: KafkaServer) -> None:

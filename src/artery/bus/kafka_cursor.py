@@ -3,7 +3,8 @@
 import contextlib
 import threading
 import time
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -15,6 +16,13 @@ BACK_MAX = 1_000_000
 SETTLE_S = 1.0
 """How long a reader waits for what was written when it asked, and is not committed yet."""
 _TURN_S = 0.001
+_LOOK_AGAIN_S = 0.02
+_LED_ANEW = (
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+)
 _SETTINGS = {
     "group.id": "artery-reader",
     "enable.auto.commit": False,
@@ -29,6 +37,9 @@ _SETTINGS = {
     "queued.max.messages.kbytes": 16_384,
     "fetch.message.max.bytes": 4_194_304,
 }
+
+
+T = TypeVar("T")
 
 
 class Row(NamedTuple):
@@ -86,14 +97,40 @@ class Heights:
 def _end_of(consumer: Any, topic: str) -> int:
     """The offset behind the newest record that this consumer may see; a topic that it does not know has none."""
     try:
-        [found] = consumer.offsets_for_times([TopicPartition(topic, 0, OFFSET_END)], timeout=CALL_S)
+        return _offset_at(consumer, topic, OFFSET_END)
     except KafkaException as error:
         if is_one_of(error, MISSING):
             return 0
         raise
-    if found.error is not None and found.error.code() not in MISSING:
-        raise KafkaException(found.error)
-    return int(found.offset) if found.error is None else 0
+
+
+def _offset_at(consumer: Any, topic: str, place: int) -> int:
+    """The offset of a time, or of an end."""
+
+    def ask(within_s: float) -> int:
+        [found] = consumer.offsets_for_times([TopicPartition(topic, 0, place)], timeout=within_s)
+        if found.error is not None:
+            raise KafkaException(found.error)
+        return int(found.offset)
+
+    return _of_the_leader(consumer, topic, ask)
+
+
+def _of_the_leader(consumer: Any, topic: str, ask: Callable[[float], T]) -> T:
+    """What the topic's leader answers.
+
+    A broker that was away for a moment leads its topics anew, a while after it is back. The driver asks on in the name
+    of what it knew, until it has given up and looks who leads now.
+    """
+    deadline = time.monotonic() + CALL_S
+    while True:
+        try:
+            return ask(max(0.1, deadline - time.monotonic()))
+        except KafkaException as error:
+            if not is_one_of(error, _LED_ANEW) or time.monotonic() > deadline:
+                raise
+        consumer.list_topics(topic, timeout=max(0.1, deadline - time.monotonic()))
+        time.sleep(_LOOK_AGAIN_S)
 
 
 class Cursor:
@@ -208,8 +245,13 @@ class Cursor:
         return self._watermarks(topic) if self._waited_for_more(topic, end) else (low, end)
 
     def _watermarks(self, topic: str) -> tuple[int, int]:
-        low, high = self._open().get_watermark_offsets(TopicPartition(topic, 0), timeout=CALL_S)
-        return low, high
+        consumer = self._open()
+
+        def ask(within_s: float) -> tuple[int, int]:
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=within_s)
+            return low, high
+
+        return _of_the_leader(consumer, topic, ask)
 
     def _look_again(self, topic: str) -> None:
         """The driver remembers what was not there; ask the broker anew, or say that it is missing."""
@@ -254,10 +296,7 @@ class Cursor:
 
     def time_to_offset(self, topic: str, ms: int) -> int:
         """The first offset whose record was appended at this time or later; -1 if there is none."""
-        [found] = self._open().offsets_for_times([TopicPartition(topic, 0, ms)], timeout=CALL_S)
-        if found.error is not None:
-            raise KafkaException(found.error)
-        return int(found.offset)
+        return _offset_at(self._open(), topic, ms)
 
     def _open(self) -> Any:
         if self._consumer is None:
