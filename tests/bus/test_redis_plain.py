@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import redis
 
-from artery.bus.base import START
+from artery.bus import redis_groups
+from artery.bus.base import START, Entry
 from artery.bus.redis import RedisBus
 from artery.errors import PositionLost
 from artery.model.codec import decode
@@ -181,6 +182,24 @@ async def test_lag_is_exact_far_from_both_ends_and_after_foreign_trims(bus: Redi
     assert await lags() == [19, 2_810, 2_500, 4_000]
     plain.xdel("md_stream:trade", ids[-5])
     assert await lags() == [18, 2_809, 2_499, 3_999]
+
+
+async def test_a_consumer_long_gone_is_forgotten_unless_it_holds_something(
+    bus: RedisBus, plain: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def known() -> set[str]:
+        await bus.ensure_group("trade", G)
+        return {said["name"] for said in plain.xinfo_consumers("md_stream:trade", G)}
+
+    await bus.ensure_group("trade", G)
+    await bus.append("trade", [TRADE, TRADE])
+    [done] = await bus.read_new("trade", G, "done", limit=1)
+    [held] = await bus.read_new("trade", G, "holds", limit=1)
+    await bus.ack("trade", G, [done.id])
+    assert await known() == {"done", "holds"}
+    monkeypatch.setattr(redis_groups, "FORGOTTEN_MS", 0)
+    assert await known() == {"holds"}
+    assert await bus.read_pending("trade", G, "holds") == [Entry(held.id, held.fields, 2)]
 
 
 async def test_trimming_a_long_stream_takes_many_small_steps_and_is_exact(bus: RedisBus, plain: Any) -> None:

@@ -43,6 +43,20 @@ async def test_a_group_is_given_each_entry_once_whoever_asks(bus: Bus) -> None:
     assert {entry.tries for entries in given for entry in entries} == {1}
 
 
+async def test_a_consumer_may_claim_while_it_reads_and_is_given_nothing_twice(bus: Bus) -> None:
+    """As a service does that works on some entries while it looks for what the dead have left."""
+    await filled(bus, 5)
+    assert numbers(await bus.read_new("trade", G, "a", limit=5)) == [0, 1, 2, 3, 4]
+    for number in range(5, 15):
+        await bus.append("trade", [{"n": str(number)}])
+        asked = [bus.claim("trade", G, "a", 60_000), bus.read_new("trade", G, "a", wait_ms=5_000)]
+        if number % 2:
+            asked.reverse()
+        assert numbers([entry for page in await asyncio.gather(*asked) for entry in page]) == [number]
+        assert await bus.read_new("trade", G, "a") == []
+    assert (await bus.group("trade", G)).pending == 15
+
+
 async def test_what_follows_a_whole_page_is_given_whenever_it_came(bus_kit: BusKit) -> None:
     """A driver that fetches ahead meets the end first, then what was appended since: both may wait when it is asked."""
     bus, writer = bus_kit.open(), bus_kit.open()

@@ -8,7 +8,7 @@ import msgspec
 START = "0"
 """The position before the first entry of every stream."""
 
-DEAD = "dead"
+DEAD, FEED = "dead", "feed"
 
 CAPS = {
     "candle": 200_000,
@@ -169,6 +169,13 @@ class Bus(Protocol):
 
     async def is_full(self) -> bool:
         """Whether the server has no room for another write until entries are removed (Redis, at its `maxmemory`)."""
+        ...
+
+    async def give_up(
+        self, stream: str, up_to: str, marks: Sequence[Mapping[str, str]], required: Sequence[str] = ()
+    ) -> Trimmed:
+        """On a server that is full: remove what there is up to a position, though it is needed (by a required group
+        that was never made, all of it), and append `marks` to `feed` if anything went, in one step."""
         ...
 
     async def when(self, stream: str, ids: Sequence[str]) -> list[int]:

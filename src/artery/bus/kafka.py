@@ -152,6 +152,12 @@ class KafkaBus(KafkaGroups):
         """As in the base; a broker's full disk is not helped by a trim."""
         return False
 
+    async def give_up(
+        self, stream: str, up_to: str, marks: Sequence[Mapping[str, str]], required: Sequence[str] = ()
+    ) -> Trimmed:
+        """As in the base; as it is never full, nothing goes."""
+        return Trimmed(0, 0)
+
     async def when(self, stream: str, ids: Sequence[str]) -> list[int]:
         for position in ids:
             place_in(position)

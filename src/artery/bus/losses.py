@@ -36,8 +36,10 @@ class Losses:
         for market in list(self._times):
             self._add(market, until_ms, until_ms)
 
-    def marks(self, epochs: Mapping[str, int], now_ms: int, up_to: str) -> list[Mark]:
-        """One for each market; no two have the same time, which is part of a mark's name."""
+    def marks(self, epochs: Mapping[str, int], now_ms: int, up_to: str, most: int = 0) -> list[Mark]:
+        """One for each market, or for each provider as a whole if the markets are more than `most` (if not 0); no two
+        have the same time, which is part of a mark's name."""
+        times = self._of_providers() if 0 < most < len(self._times) else self._times
         return [
             Mark(
                 provider=provider,
@@ -49,8 +51,14 @@ class Losses:
                 cause=CAUSE,
                 up_to=up_to,
             )
-            for number, ((provider, coin), (from_ms, to_ms)) in enumerate(sorted(self._times.items()))
+            for number, ((provider, coin), (from_ms, to_ms)) in enumerate(sorted(times.items()))
         ]
+
+    def _of_providers(self) -> dict[Market, tuple[int, int]]:
+        whole = Losses()
+        for (provider, _), (from_ms, to_ms) in self._times.items():
+            whole._add((provider, ""), from_ms, to_ms)
+        return whole._times
 
     def _add(self, market: Market, from_ms: int, to_ms: int) -> None:
         old = self._times.get(market, (from_ms, to_ms))

@@ -1,12 +1,13 @@
 """The bus in Redis Streams, shared with any other client that knows the streams' names and fields."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from artery.bus import redis_scripts as scripts
-from artery.bus.base import GroupState, StreamState, Trimmed
-from artery.bus.redis_ends import Ends, ends_of, is_missing, named, short
+from artery.bus.base import FEED, GroupState, StreamState, Trimmed
+from artery.bus.redis_ends import Ends, ends_of, full, is_missing, named, short
 from artery.bus.redis_lag import Mark, count, easy
+from artery.bus.redis_streams import pack
 from artery.bus.redis_upkeep import RedisUpkeep
 from artery.bus.sqlite_schema import check_name
 from artery.errors import BadInput, Unavailable
@@ -22,8 +23,8 @@ class RedisBus(RedisUpkeep):
 
     What an ack of `append` means: the entries are in the server's memory and in its append-only file's buffer, which
     it writes before it serves the next round of clients and syncs once a second (`appendfsync everysec`). A killed
-    server loses nothing that was written; a machine that loses power, or a disk that stalls the write while the
-    server is killed, can lose about the last second. `appendfsync always` closes that, at the price of a sync an
+    server loses nothing that was written; a machine that loses power can lose about the last second, and a server that
+    is killed while a sync is under way what waits for that. `appendfsync always` closes both, at the price of a sync an
     append. Without the append-only file everything since the last dump is lost: `check_redis` says so.
 
     Every call ends within 3 s. One that ends with `Unavailable` may or may not have been done.
@@ -116,4 +117,12 @@ class RedisBus(RedisUpkeep):
             removed, lost = removed + gone, lost + needed
             if not more:
                 break
+        return Trimmed(removed, lost)
+
+    async def give_up(
+        self, stream: str, up_to: str, marks: Sequence[Mapping[str, str]], required: Sequence[str] = ()
+    ) -> Trimmed:
+        keys = (self._key(stream), self._trimmed, self._lost, self._key(FEED))
+        args = (stream, full(up_to), pack(marks), *(check_name(name, "group") for name in required))
+        removed, lost = self._link.answer(await self._link.run(scripts.GIVE_UP, keys, args))
         return Trimmed(removed, lost)

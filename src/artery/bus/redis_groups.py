@@ -17,6 +17,8 @@ ACK_MAX = 10_000
 CLAIM_MAX = 1_000
 CLAIM_PAGES_MAX = 50
 DOUBT_S = 2.0
+FORGOTTEN_MS = 24 * 3_600 * 1_000
+"""A consumer's name that holds nothing and was not heard of for so long is forgotten when the group is taken up."""
 PENDING_PAGE = 10_000
 
 
@@ -31,30 +33,47 @@ class _Hand:
         self.doubt = False
         """A reply was not heard: the server may have given out entries that nobody saw, or may do so yet."""
         self.seen: set[str] = set()
-        """What was handed over since then."""
+        """What was handed over since then, or while a call is under way that may yet come to that."""
         self.doubt_ends: float | None = None
+        self.under_way = 0
 
     @contextmanager
     def asking(self, given: str | None = None) -> Iterator[None]:
-        """What is asked in here is in doubt, from `given` on, unless it comes to an end."""
-        before = self.given, self.doubt, self.doubt_ends
-        self.given, self.doubt, self.doubt_ends = given or self.given, True, None
-        yield
-        self.given, self.doubt, self.doubt_ends = before
+        """What is asked in here is in doubt, from `given` on, if its reply is not heard."""
+        given = given or self.given
+        self.under_way += 1
+        try:
+            yield
+        except BaseException:
+            self.given, self.doubt, self.doubt_ends = min(given, self.given, key=place), True, None
+            raise
+        finally:
+            self.under_way -= 1
+            self._forget_seen()
 
     def hand_over(self, entries: list[Entry]) -> list[Entry]:
-        if self.doubt:
-            self.seen.update(entry.id for entry in entries)
-        elif entries:
+        """Give the caller what is new."""
+        if entries and not self.doubt:
             self.given = entries[-1].id
+        return self.show(entries)
+
+    def show(self, entries: list[Entry]) -> list[Entry]:
+        """Give the caller entries, of any age."""
+        if self.doubt or self.under_way:
+            self.seen.update(entry.id for entry in entries)
         return entries
+
+    def _forget_seen(self) -> None:
+        if not self.doubt and not self.under_way:
+            self.seen = set()
 
     def nothing_unheard(self, now: float) -> None:
         """A server that answers has soon done all that it was ever asked."""
         self.doubt_ends = self.doubt_ends or now + DOUBT_S
         if now >= self.doubt_ends:
             self.given = max(self.seen, key=place, default=self.given)
-            self.doubt, self.doubt_ends, self.seen = False, None, set()
+            self.doubt, self.doubt_ends = False, None
+            self._forget_seen()
 
 
 class RedisGroups(RedisStreams):
@@ -76,6 +95,7 @@ class RedisGroups(RedisStreams):
         reply = (await self._link.calls([command]))[0]
         if not str(reply).startswith("BUSYGROUP"):
             self._link.answer(reply)
+        self._link.answer(await self._link.run(scripts.FORGET_CONSUMERS, (key,), (group, FORGOTTEN_MS)))
         self._known.add((key, group))
 
     async def _checked(self, key: str, group: str, reply: Any) -> Any:
@@ -130,11 +150,13 @@ class RedisGroups(RedisStreams):
         if hand.held and limit > 0:
             entries, hand.held = hand.held[:limit], hand.held[limit:]
             return entries
-        if not hand.doubt or limit <= 0:
-            return []
+        if not hand.doubt or limit <= 0 or hand.under_way:
+            return []  # what a call that is under way is given now is not to be taken for unheard
         command = ("XPENDING", hand.key, hand.group, f"({full(hand.given)}", "+", PENDING_PAGE, hand.consumer)
         held = await self._checked(hand.key, hand.group, (await self._link.calls([command]))[0])
         unseen = [(id_, tries) for id_, _, _, tries in held if id_ not in hand.seen][:limit]
+        if hand.under_way:
+            return []
         if not unseen:
             hand.nothing_unheard(time.monotonic())
             return []
@@ -199,7 +221,7 @@ class RedisGroups(RedisStreams):
                 if page:
                     self._scanned[stream, group] = cursor
                 found.sort(key=lambda entry: place(entry[0]))
-                return entries_of([entry[:2] for entry in found], [entry[2] for entry in found])
+                return hand.show(entries_of([entry[:2] for entry in found], [entry[2] for entry in found]))
             if cursor == "-" and around:
                 return []
             around = around or cursor == "-"

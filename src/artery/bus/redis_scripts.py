@@ -47,6 +47,21 @@ return ids
 """
 )
 
+# A name that comes back is simply there again.
+FORGET_CONSUMERS = Script(
+    _ORDER
+    + """
+if not group_of(KEYS[1], ARGV[1]) then return 0 end
+for _, reply in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])) do
+  local consumer = pairs_of(reply)
+  if consumer['pending'] == 0 and consumer['idle'] >= tonumber(ARGV[2]) then
+    redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], consumer['name'])
+  end
+end
+return 1
+"""
+)
+
 ACK_UP_TO = Script(
     _ORDER
     + """
@@ -126,10 +141,36 @@ return {#up, #up > 0 and up[#up][1] or '', #down, #down > 0 and down[#down][1] o
 # Most of it goes by whole nodes, which is quick; the last entries one by one, so that it is known which was the newest
 # to go. That, and how many had gone in all by then, is remembered: a reader that stands just there has lost nothing.
 # A server that is full takes a write only after a removal, so whatever is noted is noted after that.
+_CUT = """
+local key, name = KEYS[1], ARGV[1]
+local function cut(last)
+  local rest = redis.call('XRANGE', key, '(' .. last, '+', 'COUNT', 1)
+  local removed = #rest > 0 and redis.call('XTRIM', key, 'MINID', rest[1][1]) or redis.call('XTRIM', key, 'MAXLEN', 0)
+  local info = pairs_of(redis.call('XINFO', 'STREAM', key))
+  redis.call('HSET', KEYS[2], name, last .. ' ' .. (info['entries-added'] - info['length']))
+  return removed
+end
+local function needed_of(going, groups)
+  local needed, count = {}, 0
+  for _, group in ipairs(groups) do
+    for _, entry in ipairs(going) do
+      if lower(group['last-delivered-id'], entry[1]) then needed[entry[1]] = true end
+    end
+    local held = redis.call('XPENDING', key, group['name'], going[1][1], going[#going][1], #going)
+    for _, one in ipairs(held) do needed[one[1]] = true end
+  end
+  for _, entry in ipairs(going) do
+    if needed[entry[1]] then count = count + 1 end
+  end
+  return count
+end
+"""
+
 TRIM = Script(
     _ORDER
+    + _CUT
     + """
-local key, name, keep, most, page = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local keep, most, page = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 if redis.call('EXISTS', key) == 0 then return {0, 0, 0} end
 
 local groups, bound, bound_at = {}, '+', nil
@@ -142,14 +183,6 @@ for i = 5, #ARGV do
     if not bound_at or lower(at, bound_at) or at == bound_at and ends ~= at then bound_at, bound = at, ends end
     groups[#groups + 1] = group
   end
-end
-
-local function cut(last)
-  local rest = redis.call('XRANGE', key, '(' .. last, '+', 'COUNT', 1)
-  local removed = #rest > 0 and redis.call('XTRIM', key, 'MINID', rest[1][1]) or redis.call('XTRIM', key, 'MAXLEN', 0)
-  local info = pairs_of(redis.call('XINFO', 'STREAM', key))
-  redis.call('HSET', KEYS[2], name, last .. ' ' .. (info['entries-added'] - info['length']))
-  return removed
 end
 
 local removed, lost, excess = 0, 0, redis.call('XLEN', key) - keep
@@ -169,19 +202,31 @@ end
 local over = most > 0 and redis.call('XLEN', key) - most or 0
 if over <= 0 then return {removed, 0, 0} end
 local going = redis.call('XRANGE', key, '-', '+', 'COUNT', math.min(over, page))
-local first, last, needed = going[1][1], going[#going][1], {}
-for _, group in ipairs(groups) do
-  for _, entry in ipairs(going) do
-    if lower(group['last-delivered-id'], entry[1]) then needed[entry[1]] = true end
-  end
-  for _, held in ipairs(redis.call('XPENDING', key, group['name'], first, last, #going)) do needed[held[1]] = true end
-end
-for _, entry in ipairs(going) do
-  if needed[entry[1]] then lost = lost + 1 end
-end
-removed = removed + cut(last)
+lost = needed_of(going, groups)
+removed = removed + cut(going[#going][1])
 if lost > 0 then redis.call('HINCRBY', KEYS[3], name, lost) end
 return {removed, lost, over > #going and 1 or 0}
+"""
+)
+
+# What goes, and the marks that say so, in one step: who dies before it has lost nothing, who dies after it has said it.
+# A required group that was never made needs everything.
+GIVE_UP = Script(
+    _ORDER
+    + _CUT
+    + """
+local going = redis.call('XRANGE', key, '-', ARGV[2])
+if #going == 0 then return {0, 0} end
+local groups, all = {}, false
+for i = 4, #ARGV do
+  local group = group_of(key, ARGV[i])
+  if group then groups[#groups + 1] = group else all = true end
+end
+local lost = all and #going or needed_of(going, groups)
+local removed = cut(going[#going][1])
+if lost > 0 then redis.call('HINCRBY', KEYS[3], name, lost) end
+for _, fields in ipairs(cmsgpack.unpack(ARGV[3])) do redis.call('XADD', KEYS[4], '*', unpack(fields)) end
+return {removed, lost}
 """
 )
 

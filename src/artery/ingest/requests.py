@@ -73,9 +73,11 @@ class Requests:
             except ArteryError as error:
                 _log.warning("requests cannot be read for the moment", reason=str(error))
                 await asyncio.sleep(random.uniform(0.5, 1.0))
-            if not entries:
+            # After a reply that was not heard, it may be one that was taken up meanwhile.
+            fresh = [entry for entry in entries if entry.id not in self._busy]
+            if not fresh:
                 self._room.release()
-            for entry in entries:
+            for entry in fresh:
                 self._begin(group, entry)
 
     async def _take_over(self, group: asyncio.TaskGroup) -> None:
