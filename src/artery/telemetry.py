@@ -10,12 +10,16 @@ from typing import Any, TextIO, cast
 import structlog
 from prometheus_client import Counter, Gauge, Histogram
 
-_SECRET = re.compile(r"(art_live_[A-Za-z0-9_-]+\.|bearer[. ]|token=|start=|://[^/\s:@]*:)[^\s&\"'@]+", re.IGNORECASE)
+_SECRET = re.compile(
+    r"(art_live_[A-Za-z0-9_-]+\.|bearer[. ]|token=|start=)[^\s&\"'@]+"
+    r"|(://[^/\s:@]*:)\S+(?=@)",  # a port has no @ behind it; a password may have anything in it
+    re.IGNORECASE,
+)
 
 
 def masked(text: str) -> str:
     """`text` with everything that looks like a secret left out."""
-    return _SECRET.sub(r"\1***", text)
+    return _SECRET.sub(r"\1\2***", text)
 
 
 def _mask(_logger: Any, _name: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -49,6 +49,8 @@ def test_the_level_holds_lines_back(capsys: pytest.CaptureFixture[str]) -> None:
         ("GET /v1/stream?token=hunter2 HTTP/1.1", "hunter2"),
         ("open http://127.0.0.1:8080/#start=hunter2", "hunter2"),
         ("redis://user:hunter2@host/0", "hunter2"),
+        ("redis://:some/thing?or#hunter2@host/0", "hunter2"),
+        ("redis://:a@b'c\"d&hunter2@host:6379/0 is away", "hunter2"),
         ("Authorization: Bearer hunter2", "hunter2"),
     ],
 )
@@ -58,3 +60,10 @@ def test_secrets_never_reach_a_log(text: str, secret: str, capsys: pytest.Captur
     said = capsys.readouterr().err
     assert secret not in said
     assert "***" in said
+
+
+def test_a_port_is_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
+    telemetry.set_up_logs("info", as_json=True)
+    hint = "write redis://host:6379/0 or kafka://host:9092,host:9093, mail a@b"
+    telemetry.logger("bus").info("said", text=hint)
+    assert hint in capsys.readouterr().err

@@ -22,7 +22,10 @@ _PORT = 9092
 _PROBE_S = 0.3
 _REFUSED_S = 5.0
 """For how long a refusal explains why nobody answers."""
-_FORM = "kafka://host:9092 (several hosts with commas; kafka://user:password@host:9092?sasl=SCRAM-SHA-512&tls=on)"
+_FORM = (
+    "kafka://host:9092 (several hosts with commas; kafka://user:password@host:9092?sasl=SCRAM-SHA-512&tls=on, in whose "
+    "password / # ? @ % are %2F %23 %3F %40 %25)"
+)
 _OPTIONS = {
     "tls": "",
     "sasl": "sasl.mechanism",
@@ -177,20 +180,25 @@ def is_away(error: Exception) -> bool:
 
 
 def server_of(url: str, setting: str) -> Server:
-    """`kafka://user:password@host:9092,host:9092?…` → where that is, or `BadSetting`."""
-    parts = urlsplit(url)
+    """`kafka://user:password@host:9092,host:9092?…` → where that is, or `BadSetting`.
+
+    No part of an address is ever repeated to people: where a password is not escaped, it may hold some of that.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise BadSetting(f"{setting} is not an address: write {_FORM}") from None
     account, _, places = parts.netloc.rpartition("@")
     hosts = tuple(_host(place, setting) for place in places.split(","))
     if parts.scheme != "kafka" or parts.path.strip("/") or parts.fragment:
         raise BadSetting(f"{setting} names no Kafka server: write {_FORM}")
     given = dict(parse_qsl(parts.query, keep_blank_values=True))
-    unknown = set(given) - set(_OPTIONS)
-    if unknown:
-        raise BadSetting(f"{setting} takes {', '.join(_OPTIONS)} after a question mark, not {min(unknown)!r:.40}")
+    if set(given) - set(_OPTIONS):
+        raise BadSetting(f"{setting} takes nothing but {', '.join(_OPTIONS)} after a question mark: write {_FORM}")
     options = {_OPTIONS[name]: value for name, value in given.items() if _OPTIONS[name]}
     tls = given.get("tls", "off")
     if tls not in ("on", "off"):
-        raise BadSetting(f"{setting} says tls={tls!r:.20}: write tls=on or tls=off")
+        raise BadSetting(f"{setting} says tls, but neither on nor off: write tls=on or tls=off")
     if account:
         user, _, password = account.partition(":")
         options |= {"sasl.username": unquote(user), "sasl.password": unquote(password)}
@@ -204,7 +212,7 @@ def server_of(url: str, setting: str) -> Server:
 def _host(place: str, setting: str) -> tuple[str, int]:
     found = re.fullmatch(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?", place, re.ASCII)
     if not found or not 0 < int(found[2] or _PORT) < 65_536:
-        raise BadSetting(f"{setting} names no Kafka server ({place!r:.40}): write {_FORM}")
+        raise BadSetting(f"{setting} names no Kafka server: write {_FORM}")
     return found[1].strip("[]"), int(found[2] or _PORT)
 
 
@@ -212,5 +220,7 @@ def _replication(given: dict[str, str], setting: str) -> int:
     """How many brokers keep each entry; 0: three, or as many as there are."""
     text = given.get("replication", "0")
     if not re.fullmatch(r"[0-9]", text, re.ASCII):
-        raise BadSetting(f"{setting} says replication={text!r:.20}: write how many brokers keep each entry, as 3")
+        raise BadSetting(
+            f"{setting} says replication, but no number: write how many brokers keep each entry, as replication=3"
+        )
     return int(text)

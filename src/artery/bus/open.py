@@ -22,6 +22,6 @@ def open_bus(url: str, base: str = "md_stream") -> Bus:
 
         return KafkaBus(url, base)
     raise BadSetting(
-        f"the log cannot be at {scheme!r:.20}: "
+        "the log cannot be at such an address: "
         "ART_BUS_URL takes sqlite:///path, redis://host:6379/0, kafka://host:9092, or nothing"
     )

@@ -12,7 +12,7 @@ def open_pubsub(url: str) -> PubSub:
 
         return RedisPubSub(url)
     if url:
-        raise _unknown(url)
+        raise _unknown()
     from artery.live.memory import MemoryPubSub
 
     return MemoryPubSub()
@@ -25,7 +25,7 @@ def open_lock(url: str, store: Store) -> LeaderLock:
 
         return RedisLock(url)
     if url:
-        raise _unknown(url)
+        raise _unknown()
     from artery.live.lock import StoreLock
 
     return StoreLock(store)
@@ -35,8 +35,7 @@ def _is_redis(url: str) -> bool:
     return url.partition("://")[0] in ("redis", "rediss", "unix")
 
 
-def _unknown(url: str) -> BadSetting:
-    scheme = url.partition("://")[0]
+def _unknown() -> BadSetting:
     return BadSetting(
-        f"pub/sub and the leader lock cannot be at {scheme!r:.20}: ART_LIVE_URL takes redis://host:6379/0, or nothing"
+        "pub/sub and the leader lock cannot be at such an address: ART_LIVE_URL takes redis://host:6379/0, or nothing"
     )

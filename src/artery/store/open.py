@@ -17,5 +17,5 @@ def open_store(url: str) -> Store:
 
         return RedisStore(url)
     raise BadSetting(
-        f"a store cannot be at {scheme!r:.20}: ART_STORE_URL takes sqlite:///path, redis://host:6379/0, or nothing"
+        "a store cannot be at such an address: ART_STORE_URL takes sqlite:///path, redis://host:6379/0, or nothing"
     )
