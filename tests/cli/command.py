@@ -1,5 +1,6 @@
 """Runs the real command line, as a person would."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -45,6 +46,26 @@ def artery(*words: str, folder: Path, **settings: str) -> Done:
         check=False,
     )
     return Done(done.returncode, done.stdout, done.stderr)
+
+
+def watched(*words: str, folder: Path, **settings: str) -> str:
+    """What a person sees on standard error, at a terminal, while a command runs to its end."""
+    ours, theirs = os.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "artery", *words],
+        env=environment(folder, **settings) | {"TERM": "xterm"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=theirs,
+    ) as process:
+        os.close(theirs)
+        said = b""
+        with contextlib.suppress(OSError):  # how a terminal ends when nobody writes to it any more
+            while part := os.read(ours, 4_096):
+                said += part
+        os.close(ours)
+        assert process.wait(WAIT_S) == 0, said
+    return said.decode()
 
 
 def left_behind(folder: Path) -> list[int]:

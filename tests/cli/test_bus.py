@@ -19,7 +19,7 @@ from artery.app.bus_view import group_rows, letter_rows, opened_bus, requeue_all
 from artery.bus.base import DEAD, START, Bus
 from artery.bus.open import open_bus
 from artery.errors import BadInput, Fenced, Unavailable
-from tests.cli.command import Done, artery, environment
+from tests.cli.command import Done, artery, environment, watched
 from tests.kafka import BROKER
 from tests.servers import RedisServer, free_port
 
@@ -317,6 +317,25 @@ def test_copy_moves_a_log_to_redis_by_one_command(tmp_path: Path) -> None:
     assert "not empty" in artery("bus", "copy", source, target, folder=tmp_path).sentence
     assert read(artery("bus", "--url", target, "--json", folder=tmp_path))[0]["length"] == 50
     assert "to itself" in artery("bus", "copy", source, source, folder=tmp_path).sentence
+
+
+def test_no_password_need_stand_among_the_arguments(tmp_path: Path) -> None:
+    source, target = f"sqlite:///{tmp_path}/a.db", _server.new_url()
+    on_the_bus(source, lambda bus: bus.append("trade", [trade(0)]))
+    (tmp_path / "target").write_text(f"{target}\n")
+    named = f"@{tmp_path}/target"
+    read(artery("bus", "copy", "-", named, "--json", folder=tmp_path, ART_BUS_URL=source))
+    assert [row["length"] for row in read(artery("bus", "--url", named, "--json", folder=tmp_path))] == [1]
+    assert "to itself" in artery("bus", "copy", "-", named, folder=tmp_path, ART_BUS_URL=target).sentence
+    assert "name a file that holds" in artery("bus", "--url", f"@{tmp_path}/none", folder=tmp_path).sentence
+
+
+@pytest.mark.parametrize("words", [(), ("groups",), ("dead",), ("requeue", "--all"), ("trim",)])
+def test_who_watches_sees_that_something_is_under_way(words: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "sim").mkdir()
+    on_the_bus(f"sqlite:///{tmp_path}/sim/bus.db", lambda bus: bus.append("trade", [trade(0)]))
+    said = watched("bus", *words, folder=tmp_path)
+    assert any(word in said for word in ("looking at", "requeueing", "trimming"))
 
 
 def test_the_commands_take_a_log_in_kafka(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ import asyncio
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
@@ -13,6 +15,7 @@ from artery.cli import show
 from artery.cli.environment import settings_now
 from artery.cli.running import Json
 from artery.errors import BadInput
+from artery.settings import Settings
 from artery.telemetry import set_up_logs
 
 if TYPE_CHECKING:
@@ -21,7 +24,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Url = Annotated[str, typer.Option("--url", help="The log, if not that of the settings (ART_BUS_URL).")]
+Url = Annotated[
+    str,
+    typer.Option("--url", help="The log, if not that of the settings (ART_BUS_URL); @FILE: the URL is in that file."),
+]
 Stream = Annotated[str, typer.Argument(help="trade, book, candle, feed … as `artery bus` lists them.")]
 From = Annotated[str, typer.Option("--from", help="Begin after this position (0: with the oldest).")]
 Limit = Annotated[int, typer.Option("--limit", min=0, max=1_000_000, help="Stop after so many; 0: do not stop.")]
@@ -45,7 +51,7 @@ def streams(url: Url = "", json: Json = False) -> None:
     from artery.app.bus_view import stream_rows
     from artery.cli.bus_lines import STREAM_COLUMNS, stream_cells
 
-    rows = _on_the_bus(url, lambda bus: stream_rows(bus, _now_ms()))
+    rows = _on_the_bus(url, lambda bus: stream_rows(bus, _now_ms()), "looking at the streams")
     if json:
         show.as_json(rows)
     else:
@@ -58,7 +64,7 @@ def groups(url: Url = "", json: Json = False) -> None:
     from artery.app.bus_view import group_rows
     from artery.cli.bus_lines import GROUP_COLUMNS, group_cells
 
-    rows = _on_the_bus(url, group_rows)
+    rows = _on_the_bus(url, group_rows, "looking at the groups")
     if json:
         show.as_json(rows)
     else:
@@ -76,7 +82,7 @@ def dead(
     from artery.bus.dead import letter_rows
     from artery.cli.bus_lines import LETTER_COLUMNS, letter_cells
 
-    rows = _on_the_bus(url, lambda bus: letter_rows(bus, limit, every=every))
+    rows = _on_the_bus(url, lambda bus: letter_rows(bus, limit, every=every), "looking at the dead letters")
     if json:
         show.as_json(rows)
     elif rows:
@@ -102,7 +108,7 @@ def requeue(
     async def work(bus: "Bus") -> list[Requeued]:
         return await requeue_all(bus, LETTERS_MAX) if every else [Requeued(dead_id, await bus.requeue(dead_id))]
 
-    done = _on_the_bus(url, work)
+    done = _on_the_bus(url, work, "requeueing")
     failed = [row for row in done if row.error]
     if json:
         show.as_json(done)
@@ -165,7 +171,7 @@ def trim(url: Url = "", json: Json = False) -> None:
     from artery.app.trimming import trim_now
 
     settings = settings_now()
-    done = _on_the_bus(url, lambda bus: trim_now(bus, settings))
+    done = _on_the_bus(url, lambda bus: trim_now(bus, settings), "trimming")
     if json:
         show.as_json([{"stream": name} | msgspec.structs.asdict(row) for name, row in done.items()])
     elif done:
@@ -176,8 +182,16 @@ def trim(url: Url = "", json: Json = False) -> None:
 
 @app.command()
 def copy(
-    source: Annotated[str, typer.Argument(metavar="FROM_URL", help="The log to copy from; stop its writers first.")],
-    target: Annotated[str, typer.Argument(metavar="TO_URL", help="The log to copy to; it must be empty.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="FROM_URL",
+            help="The log to copy from; stop its writers first. -: that of the settings; @FILE: its URL is in a file.",
+        ),
+    ],
+    target: Annotated[
+        str, typer.Argument(metavar="TO_URL", help="The log to copy to; it must be empty. -, @FILE: the same.")
+    ],
     append: Annotated[bool, typer.Option("--append", help="Add to a log that is not empty.")] = False,
     json: Json = False,
 ) -> None:
@@ -188,9 +202,10 @@ def copy(
     from artery.app.bus_view import opened_bus
     from artery.cli.bus_lines import COPY_COLUMNS, copy_cells
 
+    settings = settings_now()
+    source, target = log_named(source, settings), log_named(target, settings)
     if source == target:
         raise BadInput("a log cannot be copied to itself")
-    settings = settings_now()
     set_up_logs(settings.log.level, as_json=settings.log.json)
     base = settings.bus.base
 
@@ -214,17 +229,31 @@ def copy(
             show.out.print("With ART_BUS_URL set to the new log, the pipeline goes on where it was.", markup=False)
 
 
-def _on_the_bus(url: str, work: "Callable[[Bus], Awaitable[T]]") -> T:
+def log_named(text: str, settings: Settings) -> str:
+    """The URL of a log that a person names, who must not have to write a password where others can see it."""
+    if text in ("", "-"):
+        return settings.bus_url()
+    if not text.startswith("@"):
+        return text
+    try:
+        return Path(text[1:]).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{text[1:]!r:.80} cannot be read: name a file that holds nothing but a URL") from error
+
+
+def _on_the_bus(url: str, work: "Callable[[Bus], Awaitable[T]]", doing: str = "") -> T:
+    """What the work makes of a log; `doing` is what a person who watches is told meanwhile."""
     from artery.app.bus_view import opened_bus
 
     settings = settings_now()
     set_up_logs(settings.log.level, as_json=settings.log.json)
 
-    async def doing() -> T:
-        async with opened_bus(url or settings.bus_url(), settings.bus.base) as bus:
+    async def on_it() -> T:
+        async with opened_bus(log_named(url, settings), settings.bus.base) as bus:
             return await work(bus)
 
-    return asyncio.run(doing())
+    with show.progress(doing) if doing else nullcontext():
+        return asyncio.run(on_it())
 
 
 def _until_stopped(url: str, work: "Callable[[Bus], Awaitable[None]]") -> None:
