@@ -1,5 +1,6 @@
 """The leader lock over a Redis server that goes away, comes back, or comes back empty."""
 
+import asyncio
 import time
 from collections.abc import Iterator
 
@@ -10,7 +11,7 @@ from artery.errors import BadInput, Unavailable
 from artery.live.lock_redis import RedisLock
 from artery.live.open import open_lock
 from artery.store.redis import RedisStore
-from tests.servers import RedisServer
+from tests.servers import RedisServer, until
 
 KEY = "artery:lock:stream:sim"
 
@@ -62,14 +63,41 @@ async def test_a_lock_survives_a_killed_server_and_its_epoch_an_emptied_one(serv
     await two.close()
 
 
+async def won_unheard(server: RedisServer, lock: RedisLock) -> None:
+    """Have the lock's call reach a frozen server, which does it when it wakes, and nobody hears."""
+    assert await lock.acquire("another", 600) is not None  # there is a connection, on which it is sent at once
+    with server.frozen():
+        with pytest.raises(Unavailable):
+            await lock.acquire(KEY, 600)
+    with redis.Redis.from_url(server.url) as client:
+        await until(lambda: client.get(KEY) is not None)
+
+
 async def test_a_lock_won_unheard_is_taken_over_by_who_won_it(server: RedisServer) -> None:
     one, two = RedisLock(server.url), RedisLock(server.url)
-    with server.frozen():  # the server will give it when it wakes, and nobody will hear
-        with pytest.raises(Unavailable):
-            await one.acquire(KEY, 600)
+    await won_unheard(server, one)
     term = await one.acquire(KEY, 600)
     assert term is not None
     assert await two.acquire(KEY, 600) is None
     assert await one.renew(term, 600) is not None
+    await one.close()
+    await two.close()
+
+
+async def test_a_lock_won_unheard_is_not_forgotten_by_a_call_that_reached_nobody(server: RedisServer) -> None:
+    one, two = RedisLock(server.url), RedisLock(server.url)
+    await won_unheard(server, one)
+    given_up = asyncio.create_task(one.acquire(KEY, 600))
+    await asyncio.sleep(0)
+    given_up.cancel()  # before there is a connection
+    with pytest.raises(asyncio.CancelledError):
+        await given_up
+    term = await one.acquire(KEY, 600)
+    assert term is not None
+    assert await two.acquire(KEY, 600) is None
+    await one.release(term)
+    newer = await two.acquire(KEY, 600)
+    assert newer is not None
+    assert newer.epoch > term.epoch
     await one.close()
     await two.close()

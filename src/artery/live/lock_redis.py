@@ -15,14 +15,17 @@ EPOCH_KEPT_MS = 30 * 24 * 3_600 * 1_000
 """How long an epoch is remembered; a later one is higher without that too, as it is not below the time."""
 _UNHEARD_MAX = 10_000
 
-# The epoch is not below the server's time in ms, so that it rises even if the server has lost all it knew.
+# The epoch is not below the server's time in ms, so that it rises even if the server has lost all it knew. A token that
+# is there already was won by a call whose reply was not heard: that one's epoch is the lock's.
 _ACQUIRE = Script("""
-local held = redis.call('GET', KEYS[1])
-if held and held ~= ARGV[3] then return false end
-local time = redis.call('TIME')
-local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
-local epoch = string.format('%.0f', math.max((tonumber(redis.call('GET', KEYS[2])) or 0) + 1, now))
-redis.call('SET', KEYS[2], epoch, 'PX', ARGV[4])
+local held, epoch = redis.call('GET', KEYS[1]), redis.call('GET', KEYS[2])
+if held and held ~= ARGV[1] then return false end
+if not (held and epoch) then
+  local time = redis.call('TIME')
+  local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+  epoch = string.format('%.0f', math.max((tonumber(epoch) or 0) + 1, now))
+end
+redis.call('SET', KEYS[2], epoch, 'PX', ARGV[3])
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return epoch
 """)
@@ -49,13 +52,14 @@ class RedisLock:
         self._link = Link(url, "ART_LIVE_URL", text=True)
         self._monotonic = monotonic
         self._unheard: dict[str, str] = {}
-        """Tokens of calls whose reply was not heard: the lock may be ours without our knowing."""
+        """Tokens of which no call was answered yet: the lock may be ours without our knowing."""
 
     async def acquire(self, key: str, ttl_s: float = 30.0) -> Term | None:
-        before, token, ttl_ms = self._monotonic(), secrets.token_hex(16), _ttl_ms(ttl_s)
-        args = (token, ttl_ms, self._unheard.get(key, token), EPOCH_KEPT_MS)
+        before, ttl_ms = self._monotonic(), _ttl_ms(ttl_s)
+        token = self._unheard.get(key) or secrets.token_hex(16)
         if len(self._unheard) < _UNHEARD_MAX:
             self._unheard[key] = token
+        args = (token, ttl_ms, EPOCH_KEPT_MS)
         epoch: str | None = self._link.answer(await self._link.run(_ACQUIRE, (key, f"{key}:epoch"), args))
         self._unheard.pop(key, None)
         return None if epoch is None else Term(key, token, int(epoch), before + DEADLINE * ttl_s)
