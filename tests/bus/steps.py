@@ -13,6 +13,9 @@ from artery.bus.open import open_bus
 from artery.errors import ArteryError, Unavailable
 
 WAIT_S = 60.0
+SAID_S = 3.0
+"""In what time a call says that the server is away."""
+TICK_S = 0.02
 
 T = TypeVar("T")
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -50,6 +53,26 @@ def numbered(*numbers: int) -> list[dict[str, str]]:
 
 def numbers(entries: list[Entry]) -> list[int]:
     return [int(entry.fields["n"]) for entry in entries]
+
+
+@asynccontextmanager
+async def lateness() -> AsyncIterator[Callable[[], float]]:
+    """By how much this process's own clocks were late at worst, which is what a busy machine adds to any bound."""
+    worst = 0.0
+
+    async def tick() -> None:
+        nonlocal worst
+        while True:
+            due = time.monotonic() + TICK_S
+            await asyncio.sleep(TICK_S)
+            worst = max(worst, time.monotonic() - due)
+
+    ticking = asyncio.create_task(tick())
+    try:
+        yield lambda: worst
+    finally:
+        ticking.cancel()
+        await asyncio.gather(ticking, return_exceptions=True)
 
 
 async def soon(call: Awaitable[object]) -> float:

@@ -4,7 +4,7 @@ import math
 from collections.abc import AsyncIterator, Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import redis
@@ -16,6 +16,7 @@ from artery.client.bus_fields import to_publish
 from artery.errors import BadEvent, BadInput, Unavailable
 from artery.model.events import Book, Candle, Clock, Mids, Trade
 from artery.model.periods import Period
+from tests.kafka import BROKER
 from tests.servers import RedisServer, free_port
 
 CANDLE = {
@@ -40,30 +41,39 @@ def no_server_is_left_behind() -> Iterator[None]:
     _server.end()
 
 
-@pytest.fixture(params=["sqlite", "redis"])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/bus.db" if request.param == "sqlite" else _server.new_url()
+class Log(NamedTuple):
+    """Where a log is, and the base of its streams."""
+
+    url: str
+    base: str = "md_stream"
+
+
+@pytest.fixture(params=["sqlite", "redis", "kafka"])
+def log(request: pytest.FixtureRequest, tmp_path: Path) -> Log:
+    if request.param == "kafka":
+        return Log(BROKER.running_url(), BROKER.new_base())
+    return Log(f"sqlite:///{tmp_path}/bus.db" if request.param == "sqlite" else _server.new_url())
 
 
 @pytest.fixture
-async def bus(url: str) -> AsyncIterator[Bus]:
-    opened = open_bus(url)
+async def bus(log: Log) -> AsyncIterator[Bus]:
+    opened = open_bus(*log)
     yield opened
     await opened.close()
 
 
-def consumer(url: str, name: str = "worker-1", **more: int) -> StreamBusConsumer:
-    return StreamBusConsumer(url, "md_stream", "cg_mine_candle", name, **more)
+def consumer(log: Log, name: str = "worker-1", **more: int) -> StreamBusConsumer:
+    return StreamBusConsumer(*log, "cg_mine_candle", name, **more)
 
 
-async def published(url: str, *coins: str) -> None:
-    async with StreamBus(url) as bus:
+async def published(log: Log, *coins: str) -> None:
+    async with StreamBus(*log) as bus:
         for coin in coins:
             await bus.publish(CANDLE | {"coin": coin})
 
 
-async def test_the_seeds_example_reaches_its_stream_as_the_seed_writes_it(url: str, bus: Bus) -> None:
-    producer = StreamBus(url, "md_stream")
+async def test_the_seeds_example_reaches_its_stream_as_the_seed_writes_it(log: Log, bus: Bus) -> None:
+    producer = StreamBus(*log)
     await producer.connect()
     position = await producer.publish(CANDLE)
     await producer.close()
@@ -75,10 +85,10 @@ async def test_the_seeds_example_reaches_its_stream_as_the_seed_writes_it(url: s
     }  # fmt: skip
 
 
-async def test_every_type_of_event_goes_to_its_own_stream(url: str, bus: Bus) -> None:
+async def test_every_type_of_event_goes_to_its_own_stream(log: Log, bus: Bus) -> None:
     model = Trade(provider="sim", event_ts=5, epoch=3, seq=1, coin="ETH", ts=4, tid="9", px=Decimal(2), sz=Decimal(1),
                   side="S")  # fmt: skip
-    async with StreamBus(url) as producer:
+    async with StreamBus(*log) as producer:
         for event in (TRADE, BOOK, CANDLE, model, Clock(provider="sim", epoch=3, ts=9)):
             await producer.publish(event)
     assert [entry.fields["coin"] for entry in await bus.read("trade")] == ["BTC", "ETH"]
@@ -133,9 +143,9 @@ def test_a_foreign_trade_is_named_by_its_fields_where_nothing_else_names_it() ->
     assert decode_stream_event({}) is None
 
 
-async def test_the_low_level_calls_work_as_in_the_seed(url: str) -> None:
-    await published(url, "A", "B", "C")
-    async with consumer(url) as mine:
+async def test_the_low_level_calls_work_as_in_the_seed(log: Log) -> None:
+    await published(log, "A", "B", "C")
+    async with consumer(log) as mine:
         await mine.ensure_group("candle")
         assert await mine.read_pending("candle", 100) == []
         fresh = await mine.read_new("candle", 2, 10)
@@ -146,10 +156,10 @@ async def test_the_low_level_calls_work_as_in_the_seed(url: str) -> None:
         assert len(await mine.read_new("candle", 100, 2_000)) == 1
 
 
-async def test_a_loop_acks_what_its_body_has_done(url: str, bus: Bus) -> None:
-    await published(url, *(f"C{n}" for n in range(250)))
+async def test_a_loop_acks_what_its_body_has_done(log: Log, bus: Bus) -> None:
+    await published(log, *(f"C{n}" for n in range(250)))
     seen: list[str] = []
-    async with consumer(url) as mine:
+    async with consumer(log) as mine:
         async for event in mine.events("candle", limit=250):
             assert isinstance(event, Candle)
             seen.append(event.coin)
@@ -158,34 +168,34 @@ async def test_a_loop_acks_what_its_body_has_done(url: str, bus: Bus) -> None:
     assert (state.pending, state.lag) == (0, 0)
 
 
-async def _fails_at(url: str, coin: str) -> None:
-    async with consumer(url) as mine:
+async def _fails_at(log: Log, coin: str) -> None:
+    async with consumer(log) as mine:
         async for event in mine.events("candle"):
             if event.coin == coin:  # type: ignore[union-attr]
                 raise RuntimeError("the body failed")
 
 
-async def test_an_event_whose_body_failed_is_the_first_of_the_next_loop(url: str, bus: Bus) -> None:
-    await published(url, "A", "B", "C")
+async def test_an_event_whose_body_failed_is_the_first_of_the_next_loop(log: Log, bus: Bus) -> None:
+    await published(log, "A", "B", "C")
     with pytest.raises(RuntimeError):
-        await _fails_at(url, "B")
+        await _fails_at(log, "B")
     assert (await bus.group("candle", "cg_mine_candle")).pending == 2
-    async with consumer(url) as mine:
+    async with consumer(log) as mine:
         again = [event.coin async for event in mine.events("candle", limit=2)]  # type: ignore[union-attr]
     assert again == ["B", "C"]
     assert (await bus.group("candle", "cg_mine_candle")).pending == 0
 
 
-async def test_only_the_event_that_fails_again_and_again_is_given_up(url: str, bus: Bus) -> None:
-    await published(url, "A", "B", "C")
+async def test_only_the_event_that_fails_again_and_again_is_given_up(log: Log, bus: Bus) -> None:
+    await published(log, "A", "B", "C")
     tried: list[str] = []
     for _ in range(5):
-        async with consumer(url) as mine:
+        async with consumer(log) as mine:
             async for event in mine.events("candle"):
                 tried.append(event.coin)  # type: ignore[union-attr]
                 break  # as good as an exception: the event is not done
     assert tried == ["A"] * 5
-    async with consumer(url) as mine:
+    async with consumer(log) as mine:
         rest = [event.coin async for event in mine.events("candle", limit=2)]  # type: ignore[union-attr]
     assert rest == ["B", "C"]
     [letter] = await bus.read(DEAD)
@@ -194,38 +204,38 @@ async def test_only_the_event_that_fails_again_and_again_is_given_up(url: str, b
     assert (await bus.group("candle", "cg_mine_candle")).pending == 0
 
 
-async def test_what_cannot_be_understood_is_given_up_at_once(url: str, bus: Bus) -> None:
+async def test_what_cannot_be_understood_is_given_up_at_once(log: Log, bus: Bus) -> None:
     await bus.append("candle", [{"hello": "world"}])
-    await published(url, "A")
-    async with consumer(url) as mine:
+    await published(log, "A")
+    async with consumer(log) as mine:
         assert [event.coin async for event in mine.events("candle", limit=1)] == ["A"]  # type: ignore[union-attr]
     [letter] = await bus.read(DEAD)
     assert (letter.fields["hello"], letter.fields["tries"]) == ("world", "1")
     assert "version None is not known" in letter.fields["error"]
 
 
-async def test_what_a_dead_consumer_left_is_taken_over(url: str, bus: Bus) -> None:
-    await published(url, "A", "B")
-    async with consumer(url, "gone") as gone:
+async def test_what_a_dead_consumer_left_is_taken_over(log: Log, bus: Bus) -> None:
+    await published(log, "A", "B")
+    async with consumer(log, "gone") as gone:
         await gone.ensure_group("candle")
         assert len(await gone.read_new("candle", 100)) == 2
-    async with consumer(url, "heir", idle_ms=0) as heir:
+    async with consumer(log, "heir", idle_ms=0) as heir:
         taken = [event.coin async for event in heir.events("candle", limit=2)]  # type: ignore[union-attr]
     assert taken == ["A", "B"]
     assert (await bus.group("candle", "cg_mine_candle")).pending == 0
 
 
-async def test_a_loss_is_counted_and_the_loop_goes_on(url: str, bus: Bus) -> None:
+async def test_a_loss_is_counted_and_the_loop_goes_on(log: Log, bus: Bus) -> None:
     await bus.ensure_group("candle", "cg_mine_candle")
-    await published(url, "A", "B", "C")
+    await published(log, "A", "B", "C")
     await bus.trim("candle", keep=1)
-    async with consumer(url) as mine:
+    async with consumer(log) as mine:
         assert [event.coin async for event in mine.events("candle", limit=1)] == ["C"]  # type: ignore[union-attr]
         assert mine.losses == 1
 
 
 async def test_a_stream_without_events_cannot_be_looped_over(tmp_path: Path) -> None:
-    async with consumer(f"sqlite:///{tmp_path}/bus.db") as mine:
+    async with consumer(Log(f"sqlite:///{tmp_path}/bus.db")) as mine:
         with pytest.raises(BadInput, match="there are trade, book, candle, feed"):
             await anext(mine.events("history"))
 
@@ -234,9 +244,9 @@ async def test_without_a_connection_it_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="await connect"):
         await StreamBus(f"sqlite:///{tmp_path}/bus.db").publish(TRADE)
     with pytest.raises(Unavailable, match="await connect"):
-        await consumer(f"sqlite:///{tmp_path}/bus.db").read_new("candle")
+        await consumer(Log(f"sqlite:///{tmp_path}/bus.db")).read_new("candle")
     with pytest.raises(Unavailable, match="nothing listens there"):
-        await consumer(f"redis://127.0.0.1:{free_port()}").connect()
+        await consumer(Log(f"redis://127.0.0.1:{free_port()}")).connect()
 
 
 async def test_plain_redis_clients_and_the_library_share_streams_and_groups() -> None:
@@ -257,11 +267,11 @@ async def test_plain_redis_clients_and_the_library_share_streams_and_groups() ->
 
 async def test_a_loop_waits_for_a_server_that_went_away_and_says_when_it_came_back_empty() -> None:
     server = RedisServer(None, "--appendfsync", "always")
-    url = server.new_url()
+    log = Log(server.new_url())
     try:
-        await published(url, "A")
+        await published(log, "A")
         seen: list[str] = []
-        async with consumer(url) as mine:
+        async with consumer(log) as mine:
             async for event in mine.events("candle", limit=3):
                 seen.append(event.coin)  # type: ignore[union-attr]
                 if len(seen) < 3:
@@ -269,7 +279,7 @@ async def test_a_loop_waits_for_a_server_that_went_away_and_says_when_it_came_ba
                     if len(seen) == 2:
                         server.forget()
                     server.start()
-                    await published(url, "B" if len(seen) == 1 else "C")
+                    await published(log, "B" if len(seen) == 1 else "C")
             assert mine.losses == 1
         assert seen == ["A", "B", "C"]
     finally:

@@ -49,7 +49,8 @@ class Servers:
             BROKER.running_url()
             return BROKER
         if name not in self._made:
-            # Redis is synced at every write, so that a kill at any moment may lose nothing.
+            # Synced at every write, so that a kill at any moment may lose nothing; synced once a second, Redis writes
+            # what it acknowledges while a sync is under way only after that.
             self._made[name] = RedisServer(None, "--appendfsync", "always").start()
         return self._made[name]
 

@@ -19,7 +19,7 @@ class Line(msgspec.Struct, omit_defaults=True):
     position: str = ""
     gap: str = ""
     error: str = ""
-    wait_ms: int = 0
+    at_ms: int = 0
 
 
 class Record:

@@ -68,8 +68,7 @@ async def share(job: Job, bus: Bus, record: Record) -> None:
         if fate == "failing":
             raise ValueError("this entry cannot be handled")
         await asyncio.sleep(job.handle_ms / 1_000)
-        wait_ms = int(time.time() * 1_000) - int(entry.fields.get("at_ms", "0"))
-        record.say(Line(seen=entry.fields["id"], position=entry.id, wait_ms=wait_ms))
+        record.say(Line(seen=entry.fields["id"], position=entry.id, at_ms=int(time.time() * 1_000)))
 
     pace = Pace(page=job.page, wait_ms=500, retry_s=0.05, retry_max_s=0.5, idle_ms=job.idle_ms)
     await consume(Told(bus, record), job.stream, job.group, job.consumer, handle, pace=pace)  # type: ignore[arg-type]
