@@ -5,10 +5,11 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pytest
 
 from artery.client.frames import Gap, Tracker, error_of
-from artery.client.names import channel, moment, series, starts
+from artery.client.names import channel, moment, series, starts, types_of
 from artery.errors import BadInput, NotAllowed, Unavailable, UnknownChannel
 from artery.model import codec
 from artery.model.channels import Channel
@@ -92,6 +93,8 @@ def test_a_market_may_be_named_in_three_ways(name: str) -> None:
     [
         ("2h", NOW - 7_200_000),
         (5, 5),
+        (5.9, 5),
+        (np.int64(NOW), NOW),
         ("2024-10-27T03:33:20", NOW),
         (datetime(2024, 10, 27, 3, 33, 20, tzinfo=UTC), NOW),
     ],
@@ -101,8 +104,14 @@ def test_a_moment_may_be_an_age_a_time_or_a_number(when: Any, ms: int) -> None:
 
 
 def test_what_is_not_a_moment_is_refused() -> None:
-    with pytest.raises(BadInput, match="not a time"):
-        moment("yesterday", NOW)
+    for wrong in ("yesterday", None, float("nan"), [5]):
+        with pytest.raises(BadInput, match="not a time"):
+            moment(wrong, NOW)  # type: ignore[arg-type]
+
+
+def test_a_single_type_needs_no_list() -> None:
+    assert types_of("TRADE") == types_of(["TRADE"]) == ["TRADE"]
+    assert types_of(()) == []
 
 
 def subscribed(number: int, **positions: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from websockets.asyncio.server import ServerConnection, serve
+from websockets.http11 import Request, Response
 
 from artery.client import Artery, Gap
 from artery.client.frames import Event
@@ -195,6 +196,26 @@ async def test_a_gateway_that_is_away_is_passed_over(tmp_path: Path) -> None:
     async with Artery(["http://127.0.0.1:9", "http://127.0.0.1:11"], "art_live_x.y") as artery:
         with pytest.raises(Unavailable, match="artery up"):
             await anext(artery.stream("SIM:BTC"))
+
+
+async def test_a_gateway_that_answers_with_trouble_of_its_own_is_passed_over(tmp_path: Path) -> None:
+    def stopping(connection: ServerConnection, _request: Request) -> Response:
+        return connection.respond(503, "stopping")
+
+    async with started(tmp_path) as running, serve(Scripted(), "127.0.0.1", 0, process_request=stopping) as server:
+        port = next(iter(server.sockets)).getsockname()[1]
+        async with Artery([f"http://127.0.0.1:{port}", running.url], running.key) as artery:
+            assert [each["coin"] for each in await artery.markets()][:2] == ["BTC", "ETH"]
+        async with Artery(f"http://127.0.0.1:{port}", running.key) as artery:
+            with pytest.raises(Unavailable, match="503"):
+                await artery.markets()
+
+
+async def test_who_asks_too_often_is_told_how_long_to_wait(tmp_path: Path) -> None:
+    async with started(tmp_path, gateway={"port": 0, "requests_per_s": 0.1}) as running, client(running) as artery:
+        with pytest.raises(TooMuch) as told:
+            await asyncio.gather(*[artery.markets() for _ in range(10)])
+        assert told.value.wait_s > 1
 
 
 async def test_a_gateway_without_room_is_asked_again_until_it_has_some(tmp_path: Path) -> None:

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from artery.client.artery import Artery, history
     from artery.client.frames import Gap
+    from artery.model.events import Book, Candle, Mids, Trade
 
-__all__ = ["Artery", "Gap", "history"]
+__all__ = ["Artery", "Book", "Candle", "Gap", "Mids", "Trade", "history"]
 
 _HOMES = {"Artery": "artery.client.artery", "history": "artery.client.artery", "Gap": "artery.client.frames"}
+_HOMES |= dict.fromkeys(("Book", "Candle", "Mids", "Trade"), "artery.model.events")
 
 
 def __getattr__(name: str) -> Any:

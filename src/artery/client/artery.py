@@ -21,11 +21,11 @@ from websockets.frames import CloseCode
 
 from artery.client import frames, indicators
 from artery.client.frames import Event, Gap, Tracker
-from artery.client.names import Since, channel, moment, series, starts
+from artery.client.names import Since, channel, moment, series, starts, types_of
 from artery.client.symbols import changes, symbols_of
 from artery.client.tables import Kind, cut_short, shaped
 from artery.client.tries import Busy, Tries
-from artery.errors import BadInput, NotAllowed, Unavailable
+from artery.errors import BadInput, NotAllowed, TooMuch, Unavailable
 from artery.model.channels import Channel
 from artery.model.events import Candle, Trade
 from artery.model.periods import Period
@@ -76,14 +76,17 @@ class Artery:
         await self._http.aclose()
 
     async def stream(
-        self, market: str, types: Sequence[str] = (), since: Since | None = None
+        self, market: str, types: str | Sequence[str] = (), since: Since | None = None
     ) -> AsyncIterator[Event | Gap]:
         """Events of a market, in order, for ever: from `since` on, then live.
+
+        `types` are of `TRADE`, `BOOK_TOPN`, `CANDLE:5m` (any period there is) and `MIDS`; none of them means all that
+        the channel carries, with candles of a minute.
 
         It reconnects by itself, to any of its gateways, and goes on behind what it has seen of each series; what
         nobody can give it any more comes as a `Gap`.
         """
-        wanted = channel(market)
+        wanted, types = channel(market), types_of(types)
         tracker = Tracker(starts(since, series(wanted, types), _now_ms()))
         tries = Tries(self._bases)
         while True:
@@ -243,6 +246,8 @@ class Artery:
                 if number < len(self._bases):
                     continue
                 raise Unavailable(f"the gateway did not answer {path}: {error or type(error).__name__}") from error
+            if answer.is_server_error and number < len(self._bases):
+                continue  # this one is stopping, or its store is away
             if answer.status_code != httpx.codes.OK:
                 raise _http_error(answer)
             return answer
@@ -283,6 +288,7 @@ def history(
     market: str,
     period: str = "1m",
     since: str | int | datetime = "1d",
+    until: str | int | datetime | None = None,
     *,
     to: Kind = "arrow",
 ) -> Any:
@@ -290,7 +296,7 @@ def history(
 
     async def fetch() -> Any:
         async with Artery(url, key) as artery:
-            return await artery.history(market, period, since, to=to)
+            return await artery.history(market, period, since, until, to=to)
 
     try:
         asyncio.get_running_loop()
@@ -312,9 +318,13 @@ def _refuse_if_final(closed: ConnectionClosed) -> None:
 
 def _http_error(answer: httpx.Response) -> Exception:
     try:
-        return frames.error_of(msgspec.json.decode(answer.content)["error"])
-    except (msgspec.DecodeError, KeyError, TypeError):
+        error = frames.error_of(msgspec.json.decode(answer.content)["error"])
+    except (msgspec.DecodeError, KeyError, TypeError, AttributeError):
         return Unavailable(f"the gateway answered {answer.status_code} without a reason")
+    told = answer.headers.get("Retry-After", "")
+    if isinstance(error, TooMuch) and told.isdecimal():
+        error.wait_s = float(told)
+    return error
 
 
 def _now_ms() -> int:

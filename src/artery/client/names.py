@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from numbers import Real
+from typing import Any
 
 from artery.errors import BadInput
 from artery.model.channels import ALL_MIDS, PREFIX, Channel
@@ -29,8 +31,8 @@ def channel(name: str) -> Channel:
 
 def moment(when: str | int | datetime, now_ms: int) -> int:
     """Unix milliseconds of `2h` (ago), of an ISO time (UTC unless it says otherwise), or of a number of ms."""
-    if isinstance(when, int):
-        return when
+    if isinstance(when, (int, Real)):  # a number of NumPy's or pandas' too
+        return _whole(when)
     if isinstance(when, str):
         if _AGO.fullmatch(when):
             return now_ms - Period.parse(when).ms
@@ -38,7 +40,21 @@ def moment(when: str | int | datetime, now_ms: int) -> int:
             when = datetime.fromisoformat(when)
         except ValueError:
             raise BadInput(f"{when!r:.40} is not a time: write 2h, 7d, or an ISO time as 2026-01-31T12:00") from None
+    if not isinstance(when, datetime):
+        raise BadInput(f"{when!r:.40} is not a time: give an age, an ISO time, a datetime or Unix milliseconds")
     return int((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1_000)
+
+
+def _whole(number: Any) -> int:
+    try:
+        return int(number)
+    except (ValueError, OverflowError):
+        raise BadInput(f"{number!r:.40} is not a time in Unix milliseconds") from None
+
+
+def types_of(types: str | Sequence[str]) -> list[str]:
+    """A single type may be given without a list."""
+    return [types] if isinstance(types, str) else list(types)
 
 
 def series(market: Channel, types: Sequence[str]) -> list[str]:
