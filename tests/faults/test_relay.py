@@ -28,8 +28,7 @@ async def test_clients_of_a_killed_relay_are_subscribed_again_within_3_s(
         await asyncio.gather(*(client.confirmed() for client in clients))
         took_s = [await refused(clients[0]) for _ in range(5)]
         trial.say(f"no ingestor is said within {max(took_s):.2f} s")
-        assert statistics.median(took_s) < NO_INGESTOR_S
-        assert max(took_s) < NO_INGESTOR_S + SLACK_S
+        assert max(took_s) < NO_INGESTOR_S
         relay.kill()
         one.service("relay", "again")
         await one.open()
