@@ -90,8 +90,8 @@ steps = st.lists(
         st.integers(0, 30),  # once more what was appended so many entries ago
         st.just("held back"),  # the entry before, for the end of the log
     ),
-    min_size=1,
-    max_size=40,
+    min_size=12,
+    max_size=50,
 )
 
 
