@@ -12,7 +12,16 @@ import {
   timeOfDay,
   zoneName,
 } from "../src/state/format";
-import { candleLine, connectionLine, feedLine, gapWords, healthLines, lostWords, summary } from "../src/state/words";
+import {
+  candleLine,
+  connectionLine,
+  feedLine,
+  gapWords,
+  healthLines,
+  lostWords,
+  refusalWords,
+  summary,
+} from "../src/state/words";
 
 describe("numbers", () => {
   test("a step says its decimals", () => {
@@ -119,5 +128,11 @@ describe("words", () => {
     expect(words).toBe("No data 14:03:10–14:03:18, will be repaired");
     expect(gapWords({ fromMs: 0, toMs: 0, reason: "failover" })).toBe("Some data is missing, will be repaired");
     expect(gapWords({ fromMs: 0, toMs: 0, reason: "slow_client" })).toContain("fell behind");
+  });
+
+  test("a market that is refused says why, but not where it is asked for again anyway", () => {
+    const words = refusalWords("AVAX", { code: "subscription_limit", message: "a key may have 5 markets followed" });
+    expect(words).toBe("No live data of AVAX: a key may have 5 markets followed");
+    expect(refusalWords("AVAX", { code: "rate_limited", message: "at most 20 frames a second" })).toBe("");
   });
 });

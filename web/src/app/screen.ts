@@ -6,12 +6,14 @@ import {
   type Backoff,
   type ConnectionState,
   delayMs,
+  type ErrorFrame,
   type GapFrame,
   HttpError,
   type Market,
 } from "../client";
 import { type Gap, noted } from "../state/gaps";
 import { isPeriod, type Period } from "../state/periods";
+import { refusalWords } from "../state/words";
 import { byId, memory } from "../view/dom";
 import { MarketsView } from "../view/markets";
 import { QuoteView } from "../view/quote";
@@ -43,6 +45,7 @@ export class Screen {
   #markets: readonly Market[] = [];
   #period: Period = "1m";
   #gaps: Gap[] = [];
+  #refusal = "";
   #wasOpen = false;
 
   constructor(http: ArteryHttp, markets: readonly Market[]) {
@@ -79,6 +82,7 @@ export class Screen {
       this.#watch.handle(frame);
     });
     this.client.onGap((gap) => this.#onGap(gap));
+    this.client.onError((error) => this.#onError(error));
     this.client.onState((state) => void this.#onState(state));
     this.desk.onTrade = (trade) => this.#watch.traded(trade.px);
     this.#watch.onChosen = (price, day) => this.#quote.show(price, day, this.desk.decimals);
@@ -87,6 +91,7 @@ export class Screen {
     this.#theme.onChange = () => this.desk.retheme();
     this.#status.onTryNow = () => this.client.connect();
     this.#status.onDismiss = (gap) => this.#dismiss(gap);
+    this.#status.onDismissRefusal = () => this.#setRefusal("");
     this.#pulse.onChange = () => this.#tick();
     this.#pulse.onUnauthenticated = () => location.reload();
     window.addEventListener("online", () => this.#wake());
@@ -106,6 +111,7 @@ export class Screen {
 
   #choose(market: Market, period: Period): void {
     this.#period = period;
+    this.#setRefusal("");
     if (market.channel !== this.desk.market?.channel) this.#quote.begin(market);
     this.#list.setChosen(market.channel);
     this.#periods.set(period);
@@ -142,6 +148,7 @@ export class Screen {
   }
 
   #opened(): void {
+    this.#setRefusal(""); // everything was asked for again
     if (this.#wasOpen) {
       this.desk.reconnected();
       this.#watch.refresh();
@@ -167,14 +174,29 @@ export class Screen {
     const gaps = noted(this.#gaps, gap, GAPS_MAX);
     if (JSON.stringify(gaps) === JSON.stringify(this.#gaps)) return;
     this.#gaps = gaps;
-    this.#status.showGaps(gaps);
+    this.#showNotices();
     const shown = gaps.at(-1);
     if (shown) window.setTimeout(() => this.#dismiss(shown), GAP_SHOWN_MS);
   }
 
   #dismiss(gap: Gap): void {
     this.#gaps = this.#gaps.filter((candidate) => candidate !== gap);
-    this.#status.showGaps(this.#gaps);
+    this.#showNotices();
+  }
+
+  /** The chosen market was refused, perhaps because there are too many: its chart stands still, and must say so. */
+  #onError(error: ErrorFrame): void {
+    const market = this.desk.market;
+    if (market && error.channels.includes(market.channel)) this.#setRefusal(refusalWords(market.coin, error));
+  }
+
+  #setRefusal(words: string): void {
+    this.#refusal = words;
+    this.#showNotices();
+  }
+
+  #showNotices(): void {
+    this.#status.showNotices(this.#gaps, this.#refusal);
   }
 
   #tick(): void {

@@ -1,6 +1,6 @@
 /** The state of things in words, for people. */
 
-import type { ConnectionState, FeedHealth, GapFrame, Health, PipelineHealth } from "../client";
+import type { ConnectionState, ErrorFrame, FeedHealth, GapFrame, Health, PipelineHealth } from "../client";
 import { duration, timeOfDay } from "./format";
 
 export type Tone = "good" | "warn" | "bad" | "idle";
@@ -84,6 +84,11 @@ export function lostWords(state: ConnectionState, nowMs: number): string {
     default:
       return "";
   }
+}
+
+/** What is said of a market that the server gives no live data of; empty for a trouble that passes by itself. */
+export function refusalWords(market: string, error: Pick<ErrorFrame, "code" | "message">): string {
+  return error.code === "rate_limited" || error.code === "internal" ? "" : `No live data of ${market}: ${error.message}`;
 }
 
 /** A quiet notice about data that is missing. */

@@ -17,6 +17,7 @@ export class StatusView {
   /** Called when the reader does not want to wait for the next try. */
   onTryNow: () => void = () => undefined;
   onDismiss: (gap: Gap) => void = () => undefined;
+  onDismissRefusal: () => void = () => undefined;
 
   constructor() {
     byId("banner-now").addEventListener("click", () => this.onTryNow());
@@ -40,10 +41,14 @@ export class StatusView {
     const worst = summary(lines);
     this.#tabDot.hidden = worst.tone === "good";
     this.#tabDot.dataset["tone"] = worst.tone;
+    this.#tabDot.ariaLabel = this.#tabDot.title = worst.text;
   }
 
-  showGaps(gaps: readonly Gap[]): void {
-    this.#notices.replaceChildren(...gaps.map((gap) => this.#notice(gap)));
+  /** What is missing: holes of the data, and what the server has refused, in its words. */
+  showNotices(gaps: readonly Gap[], refusal: string): void {
+    const notices = gaps.map((gap) => notice(gapWords(gap), () => this.onDismiss(gap)));
+    if (refusal) notices.push(notice(refusal, () => this.onDismissRefusal()));
+    this.#notices.replaceChildren(...notices);
   }
 
   showClock(nowMs: number): void {
@@ -52,14 +57,14 @@ export class StatusView {
     setText(byId("clock-utc"), zone === "UTC" ? "" : `${timeOfDay(nowMs, true)} UTC`);
     byId("clock-local").title = `Your time, ${zone}`;
   }
+}
 
-  #notice(gap: Gap): HTMLElement {
-    const close = make("button", "notice-close", "×");
-    close.type = "button";
-    close.ariaLabel = "Dismiss";
-    close.addEventListener("click", () => this.onDismiss(gap));
-    return make("li", "notice", make("span", "", gapWords(gap)), close);
-  }
+function notice(words: string, dismiss: () => void): HTMLElement {
+  const close = make("button", "notice-close", "×");
+  close.type = "button";
+  close.ariaLabel = "Dismiss";
+  close.addEventListener("click", dismiss);
+  return make("li", "notice", make("span", "", words), close);
 }
 
 function makeLine(): HTMLElement {
