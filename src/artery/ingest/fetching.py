@@ -65,9 +65,9 @@ class Fetch:
         if period not in self._parts.venue.periods():
             known = ", ".join(map(str, self._parts.venue.periods()))
             raise BadInput(f"{provider} has no candles of {period}: there are {known}")
-        todo = await self._todo(coin, period)
+        todo = chunks(await self._todo(coin, period), CHUNK * period.ms)
         total, done = sum(end - start for start, end in todo), 0
-        for start_ms, end_ms in chunks(todo, CHUNK * period.ms):
+        for start_ms, end_ms in todo:
             if self._is_cancelled():
                 raise BadInput("the request was cancelled")
             await self._put(coin, period, await self._ask(coin, period, start_ms, end_ms))
@@ -83,7 +83,13 @@ class Fetch:
         known = await persist(
             lambda: coverage.covered(self._parts.store, self._parts.provider, coin, period), "reading the store"
         )
-        return spans.minus(spans.union([(wanted.start_ms, min(wanted.end_ms, period.start(now_ms)))]), known)
+        todo = spans.minus(spans.union([(wanted.start_ms, min(wanted.end_ms, period.start(now_ms)))]), known)
+        derived = self._parts.derived
+        if not todo or derived is None:
+            return todo
+        first_ms, last_ms = period.start(todo[0][0]), todo[-1][1]
+        held = await derived.held(self._parts.provider, coin, period, first_ms, last_ms)
+        return spans.minus(todo, held)
 
     async def _ask(self, coin: str, period: Period, start_ms: int, end_ms: int) -> list[Candle]:
         """The venue's closed candles; what fails for the moment is tried again, but not for ever."""
@@ -132,5 +138,13 @@ class Fetch:
 
 
 def chunks(stretches: Stretches, most_ms: int) -> Stretches:
-    """The same times, oldest first, in pieces of at most this length."""
-    return [(at, min(at + most_ms, end)) for start, end in stretches for at in range(start, end, most_ms)]
+    """The same times, oldest first, in as few pieces of at most this length as can be: one may span what lies between
+    two of them, as a question costs the venue more than its rows."""
+    found: Stretches = []
+    for start, end in stretches:
+        at = start
+        if found and start < (limit := found[-1][0] + most_ms):
+            at = min(end, limit)
+            found[-1] = found[-1][0], at
+        found += [(piece, min(piece + most_ms, end)) for piece in range(at, end, most_ms)]
+    return found

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from artery.bus.base import Bus
+from artery.ingest.derived import Derived
 from artery.live.base import PubSub
 from artery.model.tickers import ticker
 from artery.providers.base import Venue
@@ -53,6 +54,8 @@ class Parts:
     steady_ms: Callable[[], float] = steady_ms
     stirred: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when a relay says that other markets may be wanted."""
+    derived: Derived | None = None
+    """What of the past need not be fetched, as the lake has it of the feed's own trades."""
 
     @property
     def provider(self) -> str:

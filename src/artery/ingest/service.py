@@ -6,6 +6,7 @@ import time
 
 from artery.bus.base import Bus
 from artery.errors import BadSetting
+from artery.ingest.derived import Derived
 from artery.ingest.feed import lock_key, serve_term
 from artery.ingest.parts import Parts
 from artery.ingest.requests import Requests
@@ -28,7 +29,7 @@ async def run_ingest(
     settings: Settings, bus: Bus, pubsub: PubSub, store: Store, lock: LeaderLock, venue: Venue
 ) -> None:
     """Run the feed that the settings name until cancelled; a clean stop frees the lock at once."""
-    parts = Parts(settings, bus, pubsub, store, venue)
+    parts = Parts(settings, bus, pubsub, store, venue, derived=Derived(settings, bus))
     if venue.provider != parts.provider:
         raise BadSetting(f"the venue is {venue.provider}, but ART_INGEST_PROVIDER asks for {parts.provider}")
     if not settings.stream.workers:

@@ -117,6 +117,13 @@ class Lake:
         found = self._all(OHLC, "start", _revised(ticker, period_s, updated_ms), start_ms, end_ms)
         return found.sort_by([("start", "ascending")])
 
+    def live_starts(self, ticker: str, period_s: int, start_ms: int, end_ms: int) -> Any:
+        """When each closed candle that the pipeline has made of a feed's trades begins, in ms, in no order."""
+        wanted = And(EqualTo("ticker", ticker), EqualTo("period_s", period_s))
+        made = And(wanted, EqualTo("closed", True), EqualTo("source", "live"))
+        found = self._all(OHLC, "start", made, start_ms, end_ms, ("start",))
+        return pc.divide(found["start"].cast(pa.int64()), 1_000).to_numpy()
+
     def revision_cuts(self, ticker: str, period_s: int, updated_ms: int, start_ms: int, rows_max: int) -> list[int]:
         """Times that cut these candles into about so many rows each; the last piece has no end."""
         return self._cuts(OHLC, "start", _revised(ticker, period_s, updated_ms), start_ms, rows_max)
