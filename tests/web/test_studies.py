@@ -1,6 +1,7 @@
 """Indicators on the chart, in a real browser, on the whole of Artery."""
 
 import pytest
+from playwright.async_api import expect
 
 from tests.web.browser import Screen
 
@@ -22,5 +23,5 @@ async def test_indicators_are_drawn_for_every_candle_and_the_choice_is_remembere
     assert await screen.page.get_attribute("#studies button:text-is('EMA')", "aria-pressed") == "true"
     for name in ("EMA", "RSI"):
         await screen.page.click(f"#studies button:text-is('{name}')")
-    assert await screen.page.locator("#chart canvas").count() == canvases
+    await expect(screen.page.locator("#chart canvas")).to_have_count(canvases)  # a pane goes with the next picture
     assert screen.complaints == []
