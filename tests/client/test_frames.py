@@ -69,6 +69,25 @@ def test_a_hole_that_the_gateway_mentioned_is_said_once() -> None:
     assert [type(item).__name__ for item in items] == ["Gap", "Trade"]
 
 
+@pytest.mark.parametrize("to", ["", "1.2.1000"])
+def test_behind_a_gap_that_leads_back_a_log_that_began_anew_is_heard(to: str) -> None:
+    tracker = Tracker()
+    list(tracker.take(frame(9)))
+    said = {"type": "gap", "channel": "artery:stream:sim:BTC", "series": "TRADE", "reason": "trimmed"}
+    ends = {"from": frame(9)["position"], "to": to, "from_ms": 1, "to_ms": 2}
+    items = [item for each in (said | ends, frame(3), frame(4), frame(4)) for item in tracker.take(each)]
+    assert [item.seq for item in items if isinstance(item, Trade)] == [3, 4]
+    assert sum(isinstance(item, Gap) for item in items) == 1
+
+
+def test_a_change_of_leaders_forgets_no_place() -> None:
+    tracker = Tracker()
+    list(tracker.take(frame(9)))
+    said = {"type": "gap", "channel": "artery:stream:sim:BTC", "series": "TRADE", "reason": "failover"}
+    list(tracker.take(said | {"from": frame(9)["position"], "to": ""}))
+    assert list(tracker.take(frame(9))) == []
+
+
 def test_coming_back_asks_for_what_follows_the_last_event() -> None:
     tracker = Tracker()
     assert tracker.since() is None

@@ -183,6 +183,16 @@ describe("what is missing", () => {
     client.close();
   });
 
+  test.each(["", "1.2.1"])("behind a gap that leads back, to '%s', a log that began anew is heard", (to) => {
+    const { client, events } = connected();
+    const led = { type: "gap", channel: BTC, series: "TRADE", from: "1.9.9", to, from_ms: 1, to_ms: 2 };
+    line().bring(trade(9), { ...led, reason: to ? "trimmed" : "failover" });
+    if (!to) line().bring(trade(8), { ...led, reason: "trimmed" });
+    line().bring(trade(3), trade(3), trade(4));
+    expect(events).toEqual(["9", "3", "4"]);
+    client.close();
+  });
+
   test("a past that is too long for one request goes on with the next, without a gap", () => {
     const { client, events, gaps } = connected({}, { channel: BTC, types: ["TRADE"], since: { ms: 0 } });
     line().bring(trade(1), { ...more, reason: "trimmed" }, trade(9));

@@ -158,10 +158,21 @@ class Tracker:
             del self._candles[next(iter(self._candles))]
         return True
 
+    def _leap(self, series: str, after: str, to: str, reason: str) -> None:
+        """Go on behind a hole; one that leads back, or what was trimmed up to nowhere, says that the log began anew:
+        earlier places mean nothing in it."""
+        last = self._last.get(series)
+        if last is None or not after:
+            return
+        if to:
+            behind = Position.parse(to)
+            self._last[series] = behind if behind < Position.parse(after) else max(last, behind)
+        elif reason == "trimmed":
+            del self._last[series]
+
     def _gap(self, frame: Mapping[str, Any]) -> Gap:
         series, to_position = str(frame.get("series", "")), str(frame.get("to") or "")
-        if to_position and series in self._last:
-            self._last[series] = max(self._last[series], Position.parse(to_position))
+        self._leap(series, str(frame.get("from") or ""), to_position, str(frame.get("reason", "")))
         return Gap(
             Channel.parse(str(frame["channel"])),
             series,

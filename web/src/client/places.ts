@@ -1,6 +1,6 @@
 /** Where each series of each channel stands, so that a client goes on behind it. No socket, no clock. */
 
-import type { EventFrame, Frame, Since, Subscription } from "./frames";
+import type { EventFrame, Frame, GapFrame, Since, Subscription } from "./frames";
 
 type Series = Map<string, string>;
 
@@ -20,7 +20,7 @@ export class Places {
   take(frame: Frame): boolean {
     if (frame.type === "event") return this.#event(frame);
     if (frame.type === "gap" && frame.resume) this.#goOn(frame.channel, frame.series, frame.resume);
-    else if (frame.type === "gap" && frame.to) this.#advance(frame.channel, frame.series, frame.to);
+    else if (frame.type === "gap") this.#leap(frame);
     if (frame.type === "replay_complete" && frame.position) this.#advance(frame.channel, frame.series, frame.position);
     if (frame.type === "subscribed") {
       for (const [channel, positions] of frame.positions) {
@@ -47,6 +47,14 @@ export class Places {
   #goOn(channel: string, series: string, resume: string): void {
     this.#seen.get(channel)?.delete(series);
     seriesOf(this.#goingOn, channel).set(series, resume);
+  }
+
+  /** A hole that leads back, or what was trimmed up to nowhere, says that the log began anew: earlier places mean
+   * nothing in it. */
+  #leap(hole: GapFrame): void {
+    const leadsBack = hole.to ? compare(hole.to, hole.from) < 0 : hole.reason === "trimmed";
+    if (hole.from && leadsBack) this.#seen.get(hole.channel)?.delete(hole.series);
+    if (hole.to) this.#advance(hole.channel, hole.series, hole.to);
   }
 
   #event(frame: EventFrame): boolean {
