@@ -134,7 +134,8 @@ async def relieve(bus: Bus, committed: Committed = nothing_committed, unheard: U
             name, gone, marked_ms = await _give_up(bus, states, unheard, marked_ms)
         if not name:
             break
-        done[name] = _sum(gone, done.get(name))
+        if gone.removed:
+            done[name] = _sum(gone, done.get(name))
     raise Unavailable("the log's server is full, and taking from the streams does not help: give it more memory")
 
 
@@ -162,7 +163,10 @@ async def _give_up(
     """Remove a little of the stream that has grown most, though it is needed; and the time of the last mark of it."""
     for state in _grown(states)[:1]:
         losses = Losses()
-        _, up_to = await _look(bus, state.name, _step_of(state), losses)
+        try:
+            _, up_to = await _look(bus, state.name, _step_of(state), losses)
+        except PositionLost:  # another trimmer was quicker, and has marked what it took
+            return state.name, Trimmed(0, 0), marked_ms
         now_ms = max(time.time_ns() // 1_000_000, marked_ms + 1)
         marks = losses.marks(await bus.fences(), now_ms, await bus.head("trade"), most=MARKS_MAX)
         said, required = list(map(codec.encode, marks)), REQUIRED_GROUPS[state.name]
