@@ -1,6 +1,7 @@
 """A process that appends events with ids of their own and records which were acknowledged.
 
-`python -m tests.faults.generator JOB`; SIGTERM ends it after the append under way.
+`python -m tests.faults.generator JOB`; SIGTERM ends it after the append under way; SIGUSR2 has it
+rest after that, and go on.
 """
 
 import asyncio
@@ -56,11 +57,30 @@ def limit(size: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (size or hard, hard))
 
 
+class Rest:
+    """Between two appends: told to rest, it says so and waits until it is told again."""
+
+    def __init__(self, record: Record) -> None:
+        self._record = record
+        self._awake = asyncio.Event()
+        self._awake.set()
+
+    def turn(self) -> None:
+        (self._awake.clear if self._awake.is_set() else self._awake.set)()
+
+    async def taken(self) -> None:
+        if not self._awake.is_set():
+            self._record.say(Line(rests=True))
+            await self._awake.wait()
+
+
 async def main(job: Job) -> None:
     dice, record, stop = random.Random(job.seed), Record(job.file), asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     loop.add_signal_handler(signal.SIGUSR1, limit, 0)
+    rest = Rest(record)
+    loop.add_signal_handler(signal.SIGUSR2, rest.turn)
     limit(job.limit_bytes)
     crash.arm(job.crash)
     bus = open_bus(job.url, job.base)
@@ -82,6 +102,7 @@ async def main(job: Job) -> None:
             if not error.temporary:
                 break
             await asyncio.sleep(AGAIN_S)
+        await rest.taken()
     await bus.close()
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from tests.faults.records import acked_count, seen_ids
+from tests.faults.records import acked_count, rests, seen_ids
 from tests.servers import stop
 
 ROOT = Path(__file__).parents[2]
@@ -68,6 +68,17 @@ class Child:
             yield
         finally:
             self.resume()
+
+    @asynccontextmanager
+    async def resting(self, file: str) -> AsyncIterator[None]:
+        """A writer with nothing under way: all that it has sent is in its file, with what became of it."""
+        before = rests(file)
+        self._process.send_signal(signal.SIGUSR2)
+        await until(lambda: rests(file) > before, f"{self.log.name} rests")
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGUSR2)
 
     async def ended(self, within_s: float = WAIT_S) -> int:
         """Wait until it has ended by itself; its code."""

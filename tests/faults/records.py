@@ -10,11 +10,13 @@ from tests.faults.checker import Gap, Seen, Sent, Sight
 
 
 class Line(msgspec.Struct, omit_defaults=True):
-    """One thing that a process says: a writer `sent`, `acked`, `refused`; a reader `seen` (and where), or `gap`."""
+    """One thing that a process says: a writer `sent`, `acked`, `refused`, or that it `rests` with nothing under way; a
+    reader `seen` (and where), or `gap`."""
 
     sent: list[str] = []
     acked: list[str] = []
     refused: list[str] = []
+    rests: bool = False
     seen: str = ""
     position: str = ""
     gap: str = ""
@@ -37,6 +39,11 @@ def lines(path: str | Path) -> Iterator[Line]:
     text = Path(path).read_bytes() if Path(path).exists() else b""
     for line in text.split(b"\n")[:-1]:
         yield msgspec.json.decode(line, type=Line)
+
+
+def rests(path: str | Path) -> int:
+    """How often a writer has said that it rests."""
+    return sum(line.rests for line in lines(path))
 
 
 def sent_of(paths: Iterable[str | Path]) -> list[Sent]:

@@ -7,7 +7,7 @@ from tests.bus.steps import SAID_S, lateness, soon
 from tests.faults.logs import Log
 from tests.faults.processes import Stage
 from tests.faults.proxy import Proxy
-from tests.faults.traffic import FOLLOWER, Traffic
+from tests.faults.traffic import FOLLOWER, WRITER, Traffic
 from tests.faults.trial import Trial
 
 
@@ -61,7 +61,7 @@ async def test_readers_of_a_server_that_came_back_empty_are_told_and_go_on(
     for _ in range(trial.pick(1, 3)):
         await traffic.flows(trial.dice.randint(20, 200))
         assert traffic.generator is not None
-        with traffic.generator.frozen():
+        async with traffic.generator.resting(stage.file(WRITER)):  # frozen, it might not have heard of an ack
             await traffic.arrived()
             server_log.server.kill()
             server_log.server.forget()
