@@ -32,7 +32,7 @@ def trades(market: SimMarket, coin: str, start_ms: int, end_ms: int) -> list[Tra
 
 def placed(rows: list[Trade]) -> Iterator[Trade]:
     for number, trade in enumerate(rows):
-        yield msgspec.structs.replace(trade, epoch=1, seq=number + 1)
+        yield msgspec.structs.replace(trade, event_ts=trade.ts, epoch=1, seq=number + 1)
 
 
 def folded(rows: list[Trade], period: Period, now_ms: int) -> list[Candle]:
