@@ -15,6 +15,7 @@ from artery.model import codec
 from artery.model.channels import Channel
 from artery.model.events import Candle, Trade
 from artery.model.periods import Period
+from tests.gateway.made import book
 from tests.model.strategies import small_trade
 
 NOW = 1_730_000_000_000
@@ -78,6 +79,15 @@ def test_behind_a_gap_that_leads_back_a_log_that_began_anew_is_heard(to: str) ->
     items = [item for each in (said | ends, frame(3), frame(4), frame(4)) for item in tracker.take(each)]
     assert [item.seq for item in items if isinstance(item, Trade)] == [3, 4]
     assert sum(isinstance(item, Gap) for item in items) == 1
+
+
+def test_books_of_a_log_that_began_anew_are_heard() -> None:
+    tracker, channel = Tracker(), "artery:stream:sim:BTC"
+    done = {"type": "replay_complete", "channel": channel, "series": "BOOK_TOPN"}
+    for seq in (9, 2):
+        list(tracker.take(done | {"position": f"1.{seq}.{NOW}"}))
+        made = {"channel": channel, "series": "BOOK_TOPN", "data": codec.encode(book(seq + 1))}
+        assert len(list(tracker.take({"type": "event", "position": f"1.{seq + 1}.{NOW}"} | made))) == 1
 
 
 def test_a_change_of_leaders_forgets_no_place() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from websockets.asyncio.client import ClientConnection
 
+from artery.errors import Unavailable
 from artery.gateway.limits import Limits
 from artery.gateway.stretch import Part
 from artery.gateway.trips import CandleTrip, Start
@@ -304,3 +305,28 @@ async def test_what_the_bus_had_before_live_comes_once_though_the_replay_ended_e
     assert past[-1] > 3, "the past went on behind what was live"
     assert past + seqs == list(range(2, 41))
     assert others == []
+
+
+@pytest.mark.parametrize("known", [0, 3])
+async def test_a_replay_that_could_not_read_leads_no_client_back(
+    running: Running, monkeypatch: pytest.MonkeyPatch, known: int
+) -> None:
+    """Whether the gateway knows of no trade, or of fewer than the client: nothing says that the log began anew."""
+
+    async def away(stream: str) -> str:
+        raise Unavailable(f"the bus is away, with {stream}")
+
+    if known:
+        await put(running, 1, known)
+    here = trade(5).position
+    async with running.connect() as socket:
+        with monkeypatch.context() as patch:
+            patch.setattr(running.bus, "head", away)
+            await back(socket, {"positions": {"TRADE": str(here)}})
+            said = [await hear(socket)]
+            while said[-1]["type"] != "replay_complete":
+                said.append(await hear(socket))
+        assert all(Position.parse(gap["to"]) >= here for gap in said[:-1])
+        assert said[-1]["position"] == str(here)
+        await put(running, known + 1, 7)
+        assert await seqs_until(socket, 7) == ([6, 7], [])

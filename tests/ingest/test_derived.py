@@ -37,9 +37,10 @@ class House:
         ensure_tables(open_catalog(self.folder))
         self.derived = Derived(settings, stage.bus)
 
-    def keep(self, starts: Sequence[int], feed: str = "0", **changes: object) -> None:
+    async def keep(self, starts: Sequence[int], feed: str = "", **changes: object) -> None:
+        """Candles, and how far in the log the lake is: as far as the feed has come."""
         append(self.folder, OHLC, [candle("SIM:BTC", start) | changes for start in starts])
-        append(self.folder, TRADES, [trade(1, T0)], feed=feed)
+        append(self.folder, TRADES, [trade(1, T0)], feed=feed or await self.say(1, 2))
 
     def note(self, from_ms: int, to_ms: int, market: str = "") -> None:
         ends = {"from": from_ms, "to": to_ms}
@@ -67,16 +68,16 @@ def house(stage: Stage, tmp_path: Path) -> House:
 
 async def test_what_the_lake_has_of_the_feeds_own_trades_is_held_and_nothing_else(house: House) -> None:
     assert await house.held() == []
-    house.keep(HOUR[:20])
-    house.keep(HOUR[30:40])
-    house.keep(HOUR[20:25], closed=False)
-    house.keep(HOUR[25:30], source="history")
+    await house.keep(HOUR[:20])
+    await house.keep(HOUR[30:40])
+    await house.keep(HOUR[20:25], closed=False)
+    await house.keep(HOUR[25:30], source="history")
     assert await house.held() == [(0, 20), (30, 40)]
 
 
 async def test_a_candle_that_a_mark_touches_is_not_held_wherever_the_mark_is(house: House) -> None:
     reached = await house.say(HOUR[10] + 1, HOUR[10] + 2)
-    house.keep(HOUR, feed=reached)
+    await house.keep(HOUR, feed=reached)
     assert await house.held() == [(0, 60)], "what the lake's place covers is in its table"
     house.note(HOUR[20] + 1, HOUR[21] - 1)
     house.note(HOUR[25], HOUR[26], market="ETH")
@@ -87,7 +88,7 @@ async def test_a_candle_that_a_mark_touches_is_not_held_wherever_the_mark_is(hou
 
 
 async def test_nothing_is_held_where_the_marks_are_not_known(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    house.keep(HOUR)
+    await house.keep(HOUR)
     assert await house.held() == [(0, 60)]
     monkeypatch.setattr(module, "TAIL_MAX", 2)
     monkeypatch.setattr(module, "PAGE", 1)
@@ -97,15 +98,20 @@ async def test_nothing_is_held_where_the_marks_are_not_known(house: House, monke
 
 
 async def test_nothing_is_held_where_the_log_has_lost_what_the_feed_said(house: House) -> None:
-    house.keep(HOUR)
+    await house.keep(HOUR)
     for _ in range(30):
         await house.say(1, 2)
     await house.stage.bus.trim("feed", keep=1)
     assert await house.held() == []
 
 
+async def test_nothing_is_held_where_the_lake_has_candles_of_another_log_alone(house: House) -> None:
+    await house.keep(HOUR, feed="0")
+    assert await house.held() == []
+
+
 async def test_a_request_asks_the_venue_only_for_what_the_feed_did_not_bring(house: House) -> None:
-    house.keep([*HOUR[:20], *HOUR[30:]])
+    await house.keep([*HOUR[:20], *HOUR[30:]])
     stage = house.stage
     stage.venue.now_ms = T0 + MINUTE
     async with ingestor(stage, derived=house.derived):

@@ -413,6 +413,31 @@ def test_of_too_many_candles_the_oldest_closed_are_let_go_and_never_shown_in_par
         assert held.owed("9") == []
 
 
+def test_a_candle_that_was_left_to_the_lake_waits_until_the_lake_has_all_that_is_in_it() -> None:
+    book, start = CandleBook(1, periods=[Period(60)]), BASE - BASE % MINUTE
+    key = ("sim", "BTC", 60, start)
+
+    def part(seq: int, at: str) -> Partial:
+        return Partial(key, fold.bar(trade(seq, start + seq)), at)
+
+    book.apply(Batch([part(1, "10")]), start)
+    book.apply(Batch(doubtful=[part(2, "20")]), start)
+    book.apply(Batch([part(3, "30")], {"sim": start + MINUTE}), start)
+    assert book.owed("25") == [], "what came after the doubtful one would be missing"
+    assert book.owed("30") == [key]
+
+
+def test_what_was_announced_in_vain_is_announced_again() -> None:
+    book, start = CandleBook(1, periods=[Period(60)]), BASE - BASE % MINUTE
+    mended = msgspec.structs.replace(venue(start, "11"), rev=1)
+    told = book.told([mended])
+    first = book.announce([mended])
+    assert (len(first), book.announce([mended])) == (1, []), "once it is on the bus, that is all"
+    book.untell(told)
+    (again,) = book.announce([mended])
+    assert (again.rev, again.c) == (first[0].rev, first[0].c)
+
+
 def test_open_candles_are_held_however_many_there_are() -> None:
     book = CandleBook(1, periods=[Period(60)], held_max=3)
     parts = [Partial(("sim", f"C{n}", 60, BASE), fold.bar(trade(n, BASE, coin=f"C{n}")), str(n)) for n in range(1, 9)]

@@ -26,6 +26,8 @@ _ERRORS: dict[str, type[ArteryError]] = {
 _OF_THE_MOMENT = ("internal", "rate_limited")
 """What may be said of a request, too, and not be true of the next."""
 
+_SNAPSHOTS = ("BOOK_TOPN", "MIDS")
+
 CANDLES_MAX = 10_000
 """Of so many candles the newest version seen is remembered, so that none comes twice."""
 
@@ -122,8 +124,13 @@ class Tracker:
     def _caught_up(self, frame: Mapping[str, Any]) -> None:
         """What came from the lake has no position; from here on there is one."""
         series, text = str(frame.get("series", "")), str(frame.get("position") or "")
-        if text:
-            self._last[series] = max(self._last.get(series, Position(0, 0, 0)), Position.parse(text))
+        if not text:
+            return
+        reached = Position.parse(text)
+        if series in _SNAPSHOTS:  # no hole is told of these: in a log that began anew they are further back
+            self._last[series] = reached
+        else:
+            self._last[series] = max(self._last.get(series, reached), reached)
 
     def _begin(self, frame: Mapping[str, Any]) -> None:
         """A series that starts live starts behind what the gateway says: so a first cut loses nothing either."""

@@ -1,8 +1,8 @@
 """`/v1/history`: the lake's rows joined with what the bus has after them, page by page."""
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -162,13 +162,17 @@ def lake_oldest(lake: LakeReads, name: str, span: Span) -> pa.Table:
     """
     times = [at for at in lake.trade_cuts(name, span.start_ms, _PIECE_ROWS) if at < span.end_ms]
     found: list[pa.Table] = []
-    rows_found = 0
-    for start_ms, end_ms in pairwise([*times, span.end_ms]):
-        at_ms = start_ms
-        while at_ms < end_ms and rows_found <= span.limit:
-            piece, at_ms = _lake_span(lake, name, at_ms, end_ms)
-            found.append(piece)
-            rows_found += piece.num_rows
+    rows_found, step = 0, 1
+    ends = deque([*times[1:], span.end_ms] if times else [])
+    at_ms = span.start_ms
+    while ends and rows_found <= span.limit:
+        end_ms = ends[min(step, len(ends)) - 1]
+        piece, at_ms = _lake_span(lake, name, at_ms, end_ms)
+        found.append(piece)
+        rows_found += piece.num_rows
+        step = step * 2 if piece.num_rows * 2 <= span.limit else 1  # a market with few trades among many
+        while ends and ends[0] <= at_ms:
+            ends.popleft()
     return _cut_whole(pa.concat_tables(found), span.limit + 1) if found else lake.trades(name, 0, 0, 0)
 
 

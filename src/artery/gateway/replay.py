@@ -111,9 +111,8 @@ class Replay:
             _log.error("a replay failed", channel=self.channel, series=series, error=f"{type(error).__name__}: {error}")
             self._give_up(series, more=False)
         else:
-            if start.after is not None and self._is_ahead(series):
-                self._sent[series] = start.after
-                self._give_up(series, more=False)
+            if start.after is not None:
+                self._judge(series, start.after)
         await self._hand_over(series)
         self._complete(series, self._stitches[series].last)
 
@@ -232,21 +231,27 @@ class Replay:
         self._holds(-len(self._held[series].popleft().wire))
         self._overflow.add(series)
 
-    def _give_up(self, series: str, *, more: bool) -> None:
+    def _judge(self, series: str, after: Position) -> None:
+        """A client may say that it is where neither the log nor live has come: another log gave it that place."""
+        stitch, place = self._stitches[series], self._hub.place(self.channel, series)
+        if not stitch.is_ahead or (place is not None and stitch.last is not None and place >= stitch.last):
+            return
+        if series != "TRADE" and stitch.seen is None and place is None:
+            stitch.leap(None)  # the lake's candles have no place: nobody can tell, so whatever is live comes through
+            return
+        self._sent[series] = after
+        self._give_up(series, more=False, ahead=True)
+
+    def _give_up(self, series: str, *, more: bool, ahead: bool = False) -> None:
         """Say what is left out: all between the last event sent and the first that is held, or where live is now."""
         held = next((position for frame in self._held[series] if (position := _position(frame))), None)
         to = Position(held.epoch, held.seq - 1, held.event_ts) if held else self._hub.place(self.channel, series)
-        sent, ahead = self._sent[series], self._is_ahead(series)
-        if to is None or to > sent or ahead:
-            self._send([self._left_out(series, sent, to, more=more)])
-        # The bus may have been ahead of live: what the client has already must not come to it again.
+        sent = self._sent[series]
         known = sent if sent.epoch and not ahead else None
+        if to is None or to > sent or ahead:
+            self._send([self._left_out(series, sent, to or known, more=more)])
+        # The bus may have been ahead of live: what the client has already must not come to it again.
         self._stitches[series].leap(max(filter(None, (to, known)), default=None))
-
-    def _is_ahead(self, series: str) -> bool:
-        """Whether a client says that it is where neither the log nor live has come: another log gave it that place."""
-        stitch, place = self._stitches[series], self._hub.place(self.channel, series)
-        return stitch.is_ahead and (place is None or stitch.last is None or place < stitch.last)
 
     def _left_out(self, series: str, sent: Position, to: Position | None, *, more: bool) -> Frame:
         metrics.GAPS.labels("trimmed").inc()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from artery.bus.base import Bus
+from artery.bus.base import START, Bus
 from artery.bus.log_id import log_id
 from artery.errors import ArteryError, BadEvent
 from artery.ingest.spans import Stretches
@@ -66,6 +66,8 @@ class Derived:
         import pyarrow as pa
 
         reached = (await asyncio.to_thread(lake.positions))["feed"]
+        if reached == START:
+            return None  # its candles are of another log, of which it may not have every mark
         table = await asyncio.to_thread(lake.gaps, provider, since_ms - 1, HOLES_MAX)
         if table.num_rows >= HOLES_MAX:
             return None

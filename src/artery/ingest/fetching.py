@@ -89,7 +89,7 @@ class Fetch:
             return todo
         first_ms, last_ms = period.start(todo[0][0]), todo[-1][1]
         held = await derived.held(self._parts.provider, coin, period, first_ms, last_ms)
-        return spans.minus(todo, held)
+        return await asyncio.to_thread(spans.minus, todo, held)
 
     async def _ask(self, coin: str, period: Period, start_ms: int, end_ms: int) -> list[Candle]:
         """The venue's closed candles; what fails for the moment is tried again, but not for ever."""

@@ -22,14 +22,18 @@ def union(stretches: Iterable[Stretch]) -> Stretches:
 def minus(stretches: Stretches, taken: Stretches) -> Stretches:
     """What of the first is not in the second; both are sorted, as `union` returns them."""
     result: Stretches = []
+    first = 0
     for start, end in stretches:
         at = start
-        for taken_start, taken_end in taken:
-            if taken_end <= at or taken_start >= end:
-                continue
+        while first < len(taken) and taken[first][1] <= start:
+            first += 1
+        index = first
+        while index < len(taken) and taken[index][0] < end:
+            taken_start, taken_end = taken[index]
             if taken_start > at:
                 result.append((at, taken_start))
-            at = taken_end
+            at = max(at, taken_end)
+            index += 1
         if at < end:
             result.append((at, end))
     return result

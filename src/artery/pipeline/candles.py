@@ -1,16 +1,16 @@
 """Candles from what each micro-batch amounts to. Pure: no Spark, no clock, no bus."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from artery.bus.base import place
 from artery.model.codec import candle_texts
 from artery.model.events import Candle
-from artery.model.fold import Bar, join
+from artery.model.fold import join
 from artery.model.periods import DERIVED, Period
 from artery.pipeline.minutes import DAY_MS, Minutes
-from artery.pipeline.parts import Batch, Held, Key, Partial, Shown, State
+from artery.pipeline.parts import Batch, Held, Key, Partial, Shown, State, shown_as, venue_bar
 from artery.pipeline.taken import Taken
 
 KEEP_MS = 3_600_000
@@ -120,8 +120,9 @@ class CandleBook:
         return shown.values if shown else candle_texts(candle)
 
     def owed(self, up_to: str) -> list[Key]:
-        """The candles that are over and that the lake is to fold anew, if it has the log up to there."""
-        return [key for key, at in self._owed.items() if self._is_over(key) and place(at) <= place(up_to)]
+        """The candles that are over and that the lake is to fold anew, if it has the log up to there: what was left to
+        it, and what the book has put in since."""
+        return [key for key in self._owed if self._is_over(key) and place(self._needed(key)) <= place(up_to)]
 
     def settle(self, keys: Iterable[Key], up_to: str) -> None:
         """The lake has folded them anew, from the log up to there."""
@@ -133,6 +134,19 @@ class CandleBook:
         """Closed candles that the lake has folded anew, as they are to be appended; those that the book still holds
         it corrects by itself, unless they are left to the lake."""
         return [said for candle in candles if (said := self._announced(candle))]
+
+    def told(self, candles: Iterable[Candle]) -> dict[Key, Shown | None]:
+        """What the bus has of these candles."""
+        return {candle.key: self._shown.get(candle.key) for candle in candles}
+
+    def untell(self, told: Mapping[Key, Shown | None]) -> None:
+        """The bus may have no more than that: what was announced could not be appended."""
+        for key, shown in told.items():
+            self.changed.add(key)
+            if shown is None:
+                self._shown.pop(key, None)
+            else:
+                self._shown[key] = shown
 
     def keys(self) -> set[Key]:
         """The candles of which something is known."""
@@ -175,7 +189,7 @@ class CandleBook:
     def _saw(self, candle: Candle) -> None:
         old = self._shown.get(candle.key)
         if old is None or (old.closed, old.rev, old.event_ts) < candle.version:
-            self._shown[candle.key] = _shown(candle)
+            self._shown[candle.key] = shown_as(candle)
             self._dirty.add(candle.key)
 
     def _fold(self, partial: Partial) -> None:
@@ -213,6 +227,11 @@ class CandleBook:
         while len(self._owed) > OWED_MAX:
             del self._owed[next(iter(self._owed))]
 
+    def _needed(self, key: Key) -> str:
+        """The log up to there has all that is known of a candle."""
+        held, at = self._held.get(key), self._owed[key]
+        return _later(at, held.up_to) if held else at
+
     def _is_over(self, key: Key) -> bool:
         held = self._held.get(key)
         return held is None or held.closed
@@ -231,7 +250,7 @@ class CandleBook:
         key = candle.key
         if not candle.closed or self._is_past(key):
             return
-        held, bar = self._held.get(key), _venue_bar(candle)
+        held, bar = self._held.get(key), venue_bar(candle)
         if held is None:
             self._held[key] = Held(bar, closed=True, venue=True)
         else:
@@ -375,13 +394,3 @@ def _later(one: str, other: str) -> str:
     if len(one) == len(other) and one.find("-") == other.find("-"):
         return max(one, other)
     return max(one, other, key=lambda position: place(position) if position else ())
-
-
-def _venue_bar(candle: Candle) -> Bar:
-    """A venue's candle as a bar that reaches from the first to the last moment of its window."""
-    first, last = (candle.start_ts, 0, 0), (candle.end_ts - 1, 2**62, 2**62)
-    return Bar(first, last, candle.o, candle.h, candle.l, candle.c, candle.v, candle.n)
-
-
-def _shown(candle: Candle) -> Shown:
-    return Shown(candle_texts(candle), candle.closed, candle.rev, candle.event_ts)

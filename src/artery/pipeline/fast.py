@@ -92,9 +92,15 @@ class FastQuery:
         self._whole = True
 
     def announce(self, candles: Sequence[Candle]) -> None:
-        """Append closed candles that the lake has folded anew, because trades came too late for the book."""
+        """Append closed candles that the lake has folded anew, because trades came too late for the book. Where that
+        fails, it can be done again."""
         with self._lock:
-            self._append([codec.encode(candle) for candle in self._book.announce(candles)])
+            told = self._book.told(candles)
+            try:
+                self._append([codec.encode(candle) for candle in self._book.announce(candles)])
+            except BaseException:
+                self._book.untell(told)
+                raise
 
     def owed(self, up_to: str) -> list[Key]:
         """The candles that a lake which has the trades up to there is to fold anew."""

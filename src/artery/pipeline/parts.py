@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from artery.model.codec import candle_texts
 from artery.model.events import Candle
 from artery.model.fold import Bar
 from artery.pipeline.minutes import Minutes, Span
@@ -77,3 +78,14 @@ class State(msgspec.Struct, array_like=True):
     """Of the book, in seconds; what former versions have saved does not say."""
     taken: list[tuple[Market, list[Run]]] = []
     owed: list[tuple[Key, str]] = []
+
+
+def venue_bar(candle: Candle) -> Bar:
+    """A venue's candle as a bar that reaches from the first to the last moment of its window."""
+    first, last = (candle.start_ts, 0, 0), (candle.end_ts - 1, 2**62, 2**62)
+    return Bar(first, last, candle.o, candle.h, candle.l, candle.c, candle.v, candle.n)
+
+
+def shown_as(candle: Candle) -> Shown:
+    """A candle of the bus as what is known of it."""
+    return Shown(candle_texts(candle), candle.closed, candle.rev, candle.event_ts)
