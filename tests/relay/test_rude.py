@@ -13,6 +13,7 @@ import zmq.asyncio
 
 from artery.pipeline.publisher import run_publisher
 from artery.relay import metrics
+from artery.wire import listeners as listeners_module
 from artery.wire.artery_pb2 import IngestorControl, SubmitResponse
 from artery.wire.listeners import TOPIC_MAX, Listeners
 from artery.wire.relays import Relay
@@ -176,3 +177,14 @@ def test_a_message_is_wanted_by_whoever_subscribed_to_its_beginning() -> None:
     listeners.take([b"\0SIM:B"])
     listeners.take([b"\1"])
     assert listeners.wants(b"SIM:BTC|tick|")
+
+
+def test_who_leaves_is_known_to_have_left_where_no_more_topics_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listeners_module, "TOPICS_MAX", 1)
+    listeners = Listeners()
+    for came in (b"\1", b"\1", b"\0"):
+        listeners.take([came + b"topic"])
+    assert listeners.take([b"\1another"]) == (True, b"another")
+    assert (listeners.count(b"topic"), listeners.count(b"another")) == (1, 0)
+    listeners.take([b"\0topic"])
+    assert listeners.topics() == 0

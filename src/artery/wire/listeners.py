@@ -34,7 +34,7 @@ class Listeners:
         count = self._counts.get(topic, 0) + (1 if came else -1)
         if count <= 0:
             self.gone(topic)
-        elif count > 1 or len(self._counts) < TOPICS_MAX:
+        elif topic in self._counts or len(self._counts) < TOPICS_MAX:
             self._all += 1 if came else -1
             self._counts[topic] = count
         return came, topic
