@@ -18,10 +18,9 @@ from artery.wire.artery_pb2 import IngestorControl, SubmitResponse
 from artery.wire.listeners import TOPIC_MAX, Listeners
 from artery.wire.relays import Relay
 from artery.wire.sockets import BURST
-from tests.relay.conftest import WAIT_S, House, Peer, soon, until
+from tests.relay.conftest import WAIT_S, House, Peer, soon
 from tests.relay.guests import guarded
 from tests.relay.raw import RawSubscriber
-from tests.relay.test_keys import shut_out
 from tests.relay.test_requests import asked
 from tests.servers import free_port
 
@@ -105,28 +104,6 @@ async def ends(peer: Peer, frame: bytes) -> None:
     await soon(doings.recv_multipart())
     peer.socket.disable_monitor()
     doings.close(linger=0)
-
-
-@pytest.mark.parametrize("frames", [[b"odd", b"\0SIM:BTC|tick|"], [b"\1a", b"odd", b"\0SIM:BTC|tick|"]])
-async def test_a_message_whose_last_frame_libzmq_withholds_takes_nothing_from_others(
-    house: House, frames: list[bytes]
-) -> None:
-    """A leaving that leaves others on its topic is not handed over: the frames before it are left without an end."""
-    first = house.subscriber()
-    await first.subscribe("SIM:BTC|tick|")
-    rude, confirmed = await asyncio.to_thread(RawSubscriber, house.where.clients), count(metrics.CONFIRMED)
-    before = shut_out()
-    await asyncio.to_thread(rude.send, [b"\1SIM:BTC|tick|"], frames)
-
-    async def heard() -> bool:
-        return count(metrics.CONFIRMED) > confirmed
-
-    await until(heard, "its subscription is confirmed")
-    for topic in ("SIM:ETH|tick|", "SIM:SOL|tick|"):
-        await first.subscribe(topic)
-        await house.subscriber().subscribe(topic)
-    await asyncio.to_thread(rude.leave)
-    assert shut_out() == before
 
 
 async def test_others_on_the_loop_have_their_turn_while_thousands_subscribe(house: House) -> None:

@@ -118,7 +118,8 @@ class Fanout:
 
     def _complete(self) -> None:
         """Bring a message to an end whose last frame is withheld, as XPUB does with a leaving that leaves others on its
-        topic; the proxy stops there. A message of many frames is nobody's, and the next one is someone else's."""
+        topic; the proxy stops there, if nothing came just before it. A message of many frames is nobody's, and the next
+        one is someone else's."""
         for socket in (self._processors, self._seen):
             socket.send(b"")
 
