@@ -52,6 +52,7 @@ class Ours:
 
     def __init__(self, bus: Bus, batches: Iterator[Batch]) -> None:
         self._bus, self._batches = bus, batches
+        self._read: list[str] = []
 
     async def fill(self, entries: int) -> None:
         """Make the stream this long, and its group stand in the middle."""
@@ -66,9 +67,18 @@ class Ours:
         await self._bus.append("trade", next(self._batches), writer="bench", epoch=1)
 
     async def read(self) -> None:
-        entries = await self._bus.read_new("trade", GROUP, CONSUMER, BATCH)
-        if len(entries) != BATCH or await self._bus.ack("trade", GROUP, [entry.id for entry in entries]) != BATCH:
+        """The next page, and the last one is done: what a consumer's loop asks for."""
+        entries = await self._bus.read_new("trade", GROUP, CONSUMER, BATCH, done=self._read)
+        self._read = [entry.id for entry in entries]
+        if len(entries) != BATCH:
             raise SystemExit("the log gave less than it was asked for")
+
+    async def end(self) -> None:
+        """Ack the last page, and see that every other one was."""
+        if self._read and await self._bus.ack("trade", GROUP, self._read) != BATCH:
+            raise SystemExit("a page was acked before it was said to be done")
+        if (await self._bus.group("trade", GROUP)).pending:
+            raise SystemExit("a page that was done was not acked")
 
 
 class Theirs:

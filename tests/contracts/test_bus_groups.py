@@ -124,6 +124,45 @@ async def test_what_was_not_acked_is_given_again_and_what_was_is_not(bus: Bus) -
     assert await bus.read_new("trade", G, "a") == []
 
 
+async def test_what_is_done_is_acked_by_the_read_that_follows(bus: Bus) -> None:
+    await filled(bus, 10)
+    page = await bus.read_new("trade", G, "a", limit=4)
+    for given in ([4, 5, 6, 7], [8, 9], []):
+        page = await bus.read_new("trade", G, "a", limit=4, done=ids(page))
+        assert numbers(page) == given
+        assert (await bus.group("trade", G)).pending == len(given)
+    assert await bus.read_pending("trade", G, "a") == []
+
+
+async def test_what_is_done_is_acked_before_a_read_waits(bus: Bus) -> None:
+    await filled(bus, 3)
+    page = await bus.read_new("trade", G, "a")
+    reading = asyncio.create_task(bus.read_new("trade", G, "a", wait_ms=30_000, done=ids(page)))
+    async with asyncio.timeout(30):
+        while (await bus.group("trade", G)).pending:
+            continue
+    assert not reading.done()
+    await bus.append("trade", [{"n": "3"}])
+    assert numbers(await reading) == [3]
+
+
+async def test_what_is_done_is_acked_by_a_read_that_finds_a_loss_or_asks_for_nothing(bus: Bus) -> None:
+    await filled(bus, 20)
+    page = await bus.read_new("trade", G, "a", limit=4)
+    assert await bus.read_new("trade", G, "a", limit=0, done=ids(page[:2])) == []
+    assert (await bus.group("trade", G)).pending == 2
+    await bus.trim("trade", keep=5)
+    with pytest.raises(PositionLost):
+        await bus.read_new("trade", G, "a", done=ids(page))
+    assert (await bus.group("trade", G)).pending == 0
+
+
+async def test_a_read_after_an_ack_to_a_group_that_was_never_made_is_refused(bus: Bus) -> None:
+    positions = await bus.append("trade", [{"n": "1"}])
+    with pytest.raises(BadInput):
+        await bus.read_new("trade", "nobody", "a", done=positions)
+
+
 async def test_pending_is_read_page_by_page_and_each_reading_counts_a_try(bus: Bus) -> None:
     await filled(bus, 10)
     await bus.read_new("trade", G, "a")

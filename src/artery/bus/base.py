@@ -131,9 +131,12 @@ class Bus(Protocol):
         An entry that has been trimmed since has no fields."""
         ...
 
-    async def read_new(self, stream: str, group: str, consumer: str, limit: int = 100, wait_ms: int = 0) -> list[Entry]:
+    async def read_new(
+        self, stream: str, group: str, consumer: str, limit: int = 100, wait_ms: int = 0, done: Sequence[str] = ()
+    ) -> list[Entry]:
         """What the group was never given, waiting at most `wait_ms` for the first. `PositionLost`, once, if that was
-        trimmed: the next call goes on behind the loss."""
+        trimmed: the next call goes on behind the loss. `done` is acked before anything else, which costs less here
+        than by itself; after an error it may be or not, so it is acked again."""
         ...
 
     async def ack(self, stream: str, group: str, ids: Sequence[str]) -> int:

@@ -169,7 +169,9 @@ class KafkaGroups(KafkaStreams):
 
         return await self._do(stream, group, work)
 
-    async def read_new(self, stream: str, group: str, consumer: str, limit: int = 100, wait_ms: int = 0) -> list[Entry]:
+    async def read_new(
+        self, stream: str, group: str, consumer: str, limit: int = 100, wait_ms: int = 0, done: Sequence[str] = ()
+    ) -> list[Entry]:
         check_name(consumer, "consumer")
         limit, deadline = min(limit, READ_MAX), time.monotonic() + wait_ms / 1_000
 
@@ -180,6 +182,8 @@ class KafkaGroups(KafkaStreams):
         def undo(topic: Topic, reading: Reading, result: tuple[list[Entry], int, Topic]) -> None:
             reading.unheard(topic, result[0])
 
+        if done:
+            await self.ack(stream, group, done)
         if ready := self._read_ready(stream, group, consumer, limit):
             return ready
         while True:

@@ -134,12 +134,18 @@ class RedisGroups(RedisStreams):
         await self._checked(key, group, given)
         return entries_of(given[0][1], [tries for _, _, _, tries in self._link.answer(held)])
 
-    async def read_new(self, stream: str, group: str, consumer: str, limit: int = 100, wait_ms: int = 0) -> list[Entry]:
+    async def read_new(
+        self, stream: str, group: str, consumer: str, limit: int = 100, wait_ms: int = 0, done: Sequence[str] = ()
+    ) -> list[Entry]:
         """As in the base. After a call whose reply was not heard, what it may have given out comes first."""
         hand, limit = self._hand(stream, group, consumer), min(limit, READ_MAX)
         deadline = time.monotonic() + wait_ms / 1_000
+        if done and (hand.held or hand.doubt or limit <= 0 or len(done) > ACK_MAX):
+            await self.ack(stream, group, done)
+            done = ()
         while True:
-            entries = await self._unheard(hand, limit) or (await self._give(hand, limit) if limit > 0 else [])
+            entries = await self._unheard(hand, limit) or (await self._give(hand, limit, done) if limit > 0 else [])
+            done = ()
             left_ms = int((deadline - time.monotonic()) * 1_000)
             if not entries and left_ms > 0 and limit > 0:
                 entries = await self._wait(hand, limit, min(left_ms, WAIT_MS))
@@ -164,12 +170,15 @@ class RedisGroups(RedisStreams):
         found = [self._link.answer(row) or [(id_, None)] for row, (id_, _) in zip(rows, unseen, strict=True)]
         return entries_of([row[0] for row in found], [tries for _, tries in unseen])
 
-    async def _give(self, hand: _Hand, limit: int) -> list[Entry]:
-        """What the group was never given, unless some of it is gone."""
+    async def _give(self, hand: _Hand, limit: int, done: Sequence[str]) -> list[Entry]:
+        """What the group was never given, unless some of it is gone; what is done is acked first."""
         key = hand.key
+        acks = [("XACK", key, hand.group, *map(full, done))] if done else []
         command = ("XREADGROUP", "GROUP", hand.group, hand.consumer, "COUNT", limit, "STREAMS", key, ">")
         with hand.asking():
-            ends, (groups, reply) = await self._look(hand.stream, ("XINFO", "GROUPS", key), command)
+            ends, (*acked, groups, reply) = await self._look(hand.stream, *acks, ("XINFO", "GROUPS", key), command)
+            for answer in acked:
+                self._link.answer(answer)
         await self._checked(key, hand.group, reply)
         entries = _first_given(reply)
         said = next(said for said in map(named, groups) if said["name"] == hand.group)

@@ -25,7 +25,7 @@ from artery.bus.sqlite_schema import (
 )
 from artery.bus.sqlite_torn import count_torn
 from artery.bus.sqlite_watch import Watch
-from artery.errors import ArteryError, BadInput
+from artery.errors import ArteryError, BadInput, PositionLost
 from artery.store.sqlite_file import connect, open_file
 from artery.store.sqlite_thread import Reader, Writer
 
@@ -172,39 +172,56 @@ class SqliteBus:
             durable=False,
         )
 
-    async def read_new(self, stream: str, group: str, consumer: str, limit: int = 100, wait_ms: int = 0) -> list[Entry]:
+    async def read_new(
+        self, stream: str, group: str, consumer: str, limit: int = 100, wait_ms: int = 0, done: Sequence[str] = ()
+    ) -> list[Entry]:
         table = table_of(self._base, stream)
         check_name(consumer, "consumer")
+        acked = numbers_of(done)
         deadline = self._monotonic() + wait_ms / 1_000
-        while True:
+
+        def work(connection: sqlite3.Connection) -> tuple[list[Entry], int, PositionLost | None]:
+            if acked:
+                groups.ack(connection, table, group, acked)
             ahead, now_ms = self._ahead.pop((table, group), []), self._now_ms()
-            work = functools.partial(
-                groups.read_new, table=table, group=group, consumer=consumer, limit=limit, now_ms=now_ms, ahead=ahead
-            )
-            entries, last, lost = await self._writer.submit(work, durable=False)
+            given = groups.read_new(connection, table, group, consumer, limit, now_ms, ahead)
+            if len(given[0]) == limit <= AHEAD_MAX:
+                self._behind[table, group] = given[1], limit
+                if acked:
+                    self._look_ahead(table, group)
+            return given
+
+        while True:
+            entries, last, lost = await self._writer.submit(work, durable=bool(acked))
+            acked = []
             if lost is not None:
                 raise lost
-            if len(entries) == limit <= AHEAD_MAX:
-                self._behind[table, group] = last, limit
             left_s = deadline - self._monotonic()
             if entries or limit <= 0 or left_s <= 0 or not await self._watch.beyond(table, last, left_s):
                 return entries
 
-    def _look_ahead(self, table: str, group: str, last: int, limit: int) -> None:
-        """Have the next page of a group that is behind decoded while the disk keeps the ack of this one."""
+    def _look_ahead(self, table: str, group: str) -> None:
+        """Have the next page of a group that is behind decoded while the disk keeps an ack, not before: what decodes
+        has the interpreter's lock, and would hold up what the disk waits for."""
+        if (behind := self._behind.pop((table, group), None)) is None:
+            return
+        last, limit = behind
 
         def work(connection: sqlite3.Connection) -> None:
             with suppress(sqlite3.Error, ArteryError):  # then it is read when it is asked for, and the error said
                 self._ahead[table, group] = groups.look_ahead(connection, table, last, limit)
 
-        self._reader.submit(work)
+        self._reader.run_soon(work)
 
     async def ack(self, stream: str, group: str, ids: Sequence[str]) -> int:
         table, numbers = table_of(self._base, stream), numbers_of(ids)
-        done = self._writer.submit(lambda connection: groups.ack(connection, table, group, numbers))
-        if behind := self._behind.pop((table, group), None):
-            self._look_ahead(table, group, *behind)
-        return await done
+
+        def work(connection: sqlite3.Connection) -> int:
+            done = groups.ack(connection, table, group, numbers)
+            self._look_ahead(table, group)
+            return done
+
+        return await self._writer.submit(work)
 
     async def ack_up_to(self, stream: str, group: str, position: str) -> None:
         table, number = table_of(self._base, stream), number_of(position)

@@ -185,11 +185,12 @@ class StreamBusConsumer:
             yield page[0]
 
     async def _new(self, kind: str, count: int) -> list[Entry]:
-        """The next page; what was handled is acked before there is a wait."""
-        if fresh := await self.read_new(kind, count):
-            return fresh
-        await self._flush(kind)
-        return await self.read_new(kind, count, WAIT_MS)
+        """The next page; what was handled is acked by the same call, before it waits."""
+        handled = list(self._done.get(kind, ()))
+        self._acked_at = time.monotonic()
+        page = await self._bus.read_new(kind, self._group, self._name, count, WAIT_MS, handled)
+        self._forget(kind, handled)
+        return page
 
     async def _event(self, kind: str, entry: Entry) -> Event | None:
         """The entry's event; an entry that has none, or was tried too often, is given up."""
@@ -209,7 +210,7 @@ class StreamBusConsumer:
     async def _handled(self, kind: str, entry: Entry) -> None:
         done = self._done.setdefault(kind, {})
         done[entry.id] = None
-        if len(done) >= PAGE or time.monotonic() - self._acked_at >= ACK_EVERY_S:
+        if len(done) > PAGE or time.monotonic() - self._acked_at >= ACK_EVERY_S:
             await self._flush(kind)
 
     async def _flush(self, kind: str) -> None:
@@ -224,5 +225,8 @@ class StreamBusConsumer:
             if not error.temporary:
                 raise
             return
-        for id_ in ids:
+        self._forget(kind, ids)
+
+    def _forget(self, kind: str, acked: Sequence[str]) -> None:
+        for id_ in acked:
             self._done[kind].pop(id_, None)

@@ -22,12 +22,12 @@ T = TypeVar("T")
 
 class _Job(NamedTuple):
     run: Callable[[sqlite3.Connection], Any]
-    future: asyncio.Future[Any]
+    future: asyncio.Future[Any] | None
     durable: bool
 
 
 class _Outcome(NamedTuple):
-    future: asyncio.Future[Any]
+    future: asyncio.Future[Any] | None
     result: Any
     error: Exception | None
 
@@ -60,6 +60,12 @@ class Reader:
                 raise TooMuch(f"{JOBS_MAX} calls wait for {self._path} already: send fewer at once")
             self._jobs.put(_Job(run, future, durable))
         return future
+
+    def run_soon(self, run: Callable[[sqlite3.Connection], None]) -> None:
+        """Do this if there is time for it; from any thread, unheard."""
+        with self._lock:
+            if not self._closed and self._jobs.qsize() < JOBS_MAX:
+                self._jobs.put(_Job(run, None, durable=False))
 
     async def close(self) -> None:
         """Finish what was submitted, then end the thread; safe to call again."""
@@ -187,7 +193,8 @@ def _settle(outcomes: list[_Outcome]) -> None:
     """Hand results to the loops that wait for them: one wake-up a loop, not one a caller."""
     by_loop: dict[asyncio.AbstractEventLoop, list[_Outcome]] = {}
     for outcome in outcomes:
-        by_loop.setdefault(outcome.future.get_loop(), []).append(outcome)
+        if outcome.future is not None:
+            by_loop.setdefault(outcome.future.get_loop(), []).append(outcome)
     for loop, own in by_loop.items():
         try:
             loop.call_soon_threadsafe(_tell, own)
@@ -197,7 +204,7 @@ def _settle(outcomes: list[_Outcome]) -> None:
 
 def _tell(outcomes: list[_Outcome]) -> None:
     for future, result, error in outcomes:
-        if future.done():
+        if future is None or future.done():
             continue
         if error is None:
             future.set_result(result)
