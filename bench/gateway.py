@@ -13,8 +13,8 @@ from pathlib import Path
 
 import psutil
 
-from bench import gateway_replay
-from bench.gateway_parts import STEP, Parts, Program, Target, compiled, request, trades_of
+from bench import gateway_growth, gateway_replay
+from bench.gateway_parts import STEP, Parts, Program, Target, arrived, compiled, counted, request, trades_of
 from bench.rows import Row, row
 from tests.servers import RedisServer
 
@@ -22,8 +22,6 @@ CONNECTIONS = 200
 ROUNDS, FLOOD_S, WARM_S = 5, 2.0, 0.5
 PACE_S = 4.0
 IDLE = 10_000
-CROWDS = {10: 6_000, 100: 2_000, 1_000: 400, 5_000: 150}
-"""So many clients, and the events that each of them is sent in a round."""
 CHANNELS_A_FRAME, CHURN_S = 50, 3.0
 
 
@@ -41,23 +39,9 @@ async def flood(load: Program, target: Target, connections: int, seconds: float)
         before = int(got)
         if passed >= min(WARM_S, seconds / 2):
             times.append((before, int(at_ns)))
-    await until_all(load, start + published * connections)
+    await arrived(load, start + published * connections)
     (first, first_ns), (last, last_ns) = times[0], times[-1]
     return (last - first) / (last_ns - first_ns) * 1e9
-
-
-async def counted(load: Program) -> int:
-    await load.say("count")
-    return int((await load.hear("counted"))[0])
-
-
-async def until_all(load: Program, wanted: int, every_s: float = 0.02) -> None:
-    """Wait until every delivery has arrived; one too many or too few is an error."""
-    deadline = time.monotonic() + 30
-    while (got := await counted(load)) != wanted:
-        if got > wanted or time.monotonic() > deadline:
-            raise SystemExit(f"the run broke: {got} of {wanted} deliveries")
-        await asyncio.sleep(every_s)
 
 
 async def fanout(parts: Parts, stack: AsyncExitStack, redis_url: str) -> list[Row]:
@@ -144,54 +128,6 @@ async def churn(parts: Parts) -> list[Row]:
     return [row("gateway.subscribe_per_s", rate, "channels/s", ">= 20000")]
 
 
-async def growth(parts: Parts, stack: AsyncExitStack) -> list[Row]:
-    """What an event costs in processor time: once, and for each client that gets it."""
-    one = parts.written("one", [request("subscribe", trades_of([0]))])
-    ready = []
-    for count in CROWDS:
-        target = await parts.ours(f"growth{count}", markets=1)
-        ready.append((count, target, await stack.enter_async_context(parts.clients(target, count, one))))
-    costs: dict[int, list[float]] = {count: [] for count in CROWDS}
-    for number in range(ROUNDS):
-        for count, target, load in ready if number % 2 else reversed(ready):
-            costs[count].append(await cost_s(target, load, count, CROWDS[count]))
-    return _growth_rows({count: statistics.median(found) for count, found in costs.items()})
-
-
-def _growth_rows(event_s: dict[int, float]) -> list[Row]:
-    """The rows from the processor time of one event with so many clients.
-
-    An event costs something once, which weighs on each delivery where there are ten: there a delivery is dearest. What
-    is held to be flat is a delivery to a hundred clients and more.
-    """
-    few, some, most, many = event_s
-    each_us = {count: taken_s / count * 1e6 for count, taken_s in event_s.items()}
-    crowded = [each_us[count] for count in (some, most, many)]
-    delivery_us = statistics.median(crowded)
-    off = max(abs(each / delivery_us - 1) for each in crowded)
-    return [
-        row("gateway.event_us", (event_s[few] - few * (event_s[some] - event_s[few]) / (some - few)) * 1e6, "µs"),
-        row("gateway.delivery_us", delivery_us, "µs"),
-        row("gateway.delivery_off", off, "of it", "<= 0.2"),
-        row("gateway.growth", each_us[many] / each_us[few], "times", "<= 1.2"),
-    ]
-
-
-async def cost_s(target: Target, load: Program, connections: int, events: int) -> float:
-    """Processor time of the gateway for one event, events coming in fives."""
-    process = psutil.Process(target.server.pid)
-    start, before = await counted(load), _cpu_s(process)
-    for done in range(0, events, 5):
-        await target.publisher.say("burst 5")
-        await until_all(load, start + (done + 5) * connections, 0.001)
-    return (_cpu_s(process) - before) / events
-
-
-def _cpu_s(process: psutil.Process) -> float:
-    times = process.cpu_times()
-    return times.user + times.system
-
-
 async def measure(only: Sequence[str] = ("fanout", "idle", "churn", "growth", "replay")) -> list[Row]:
     """Everything that the gateway promises of its speed; peers that cannot be had are left out with a line."""
     async with AsyncExitStack() as stack:
@@ -214,8 +150,7 @@ async def measure(only: Sequence[str] = ("fanout", "idle", "churn", "growth", "r
         if "churn" in only:
             rows += await churn(parts)
         if "growth" in only:
-            async with AsyncExitStack() as inner:
-                rows += await growth(parts, inner)
+            rows += await gateway_growth.measure(parts)
         if "replay" in only:
             rows += await gateway_replay.measure(parts)
         return rows

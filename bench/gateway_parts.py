@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -162,6 +163,20 @@ class Parts:
         async with program(self._load, "clients", *words, first, *([second] if second else [])) as load:
             await load.hear("open")
             yield load
+
+
+async def counted(load: Program) -> int:
+    await load.say("count")
+    return int((await load.hear("counted"))[0])
+
+
+async def arrived(load: Program, wanted: int, every_s: float = 0.02) -> None:
+    """Wait until every delivery has arrived; one too many or too few is an error."""
+    deadline = time.monotonic() + 30
+    while (got := await counted(load)) != wanted:
+        if got > wanted or time.monotonic() > deadline:
+            raise SystemExit(f"the run broke: {got} of {wanted} deliveries")
+        await asyncio.sleep(every_s)
 
 
 def left_out(words: str) -> None:

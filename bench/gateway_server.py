@@ -52,6 +52,8 @@ class Publisher:
     def __init__(self, pubsub: PubSub, coins: list[str]) -> None:
         self._pubsub = pubsub
         self._next = self._messages(coins)
+        self._coins = coins
+        self._seqs = dict.fromkeys(coins, 0)
         self._bulky = self._bulks()
         self.at_ns = 0
 
@@ -76,6 +78,17 @@ class Publisher:
             await self._pubsub.publish(list(itertools.islice(self._next, min(BATCH, count - at))))
             await asyncio.sleep(0)
 
+    async def each(self, first: int, count: int) -> None:
+        """One of each of these markets, in batches."""
+        messages = []
+        for coin in self._coins[first : first + count]:
+            self._seqs[coin] = seq = self._seqs[coin] + 1
+            position = f"{EPOCH}.{seq}.{EPOCH + seq}"
+            messages.append(Message(f"artery:stream:sim:{coin}", "TRADE", position, event(coin, seq, 0)))
+        for at in range(0, count, BATCH):
+            await self._pubsub.publish(messages[at : at + BATCH])
+            await asyncio.sleep(0)
+
     async def pace(self, per_s: float, seconds: float, bulks_per_s: float = 0) -> None:
         """So many a second, evenly, each with the time at which it was due: a gateway that is held up hides nothing."""
         began_ns, done, bulks = time.monotonic_ns(), 0, 0
@@ -98,6 +111,8 @@ async def obey(publisher: Publisher) -> None:
         word, *numbers = line.decode().split()
         if word == "burst":
             await publisher.burst(int(numbers[0]))
+        elif word == "each":
+            await publisher.each(*map(int, numbers))
         elif word == "pace":
             await publisher.pace(*map(float, numbers))
 
