@@ -16,6 +16,9 @@ class RawSubscriber:
         host, _, port = url.removeprefix("tcp://").rpartition(":")
         self._socket = socket.create_connection((host, int(port)), WAIT_S)
         self._socket.sendall(_GREETING + frame(b"\x05READY\x0bSocket-Type\x00\x00\x00\x03SUB", _COMMAND))
+        self._read(len(_GREETING))
+        _, size = self._read(2)
+        self._read(size)  # its READY: what is sent before that waits there until more comes
 
     def send(self, *messages: Sequence[bytes]) -> None:
         """Messages of any number of frames."""
@@ -37,6 +40,14 @@ class RawSubscriber:
             while self._socket.recv(65_536):
                 continue
         self._socket.close()
+
+    def _read(self, size: int) -> bytes:
+        read = b""
+        while len(read) < size:
+            part = self._socket.recv(size - len(read))
+            assert part, "the other side has gone"
+            read += part
+        return read
 
     def _send(self, made: bytes) -> None:
         with suppress(ConnectionError):

@@ -18,9 +18,12 @@ from artery.wire.artery_pb2 import IngestorControl, SubmitResponse
 from artery.wire.listeners import TOPIC_MAX, Listeners
 from artery.wire.relays import Relay
 from artery.wire.sockets import BURST
-from tests.relay.conftest import WAIT_S, House, Peer, soon
+from tests.relay.conftest import WAIT_S, House, Peer, soon, until
 from tests.relay.guests import guarded
 from tests.relay.raw import RawSubscriber
+from tests.relay.test_demand import AVAX, left, listed, wants
+from tests.relay.test_fanout import TICK, send
+from tests.relay.test_keys import shut_out
 from tests.relay.test_requests import asked
 from tests.servers import free_port
 
@@ -104,6 +107,63 @@ async def ends(peer: Peer, frame: bytes) -> None:
     await soon(doings.recv_multipart())
     peer.socket.disable_monitor()
     doings.close(linger=0)
+
+
+@pytest.mark.parametrize("frames", [[b"odd", b"\0SIM:BTC|tick|"], [b"\1a", b"odd", b"\0SIM:BTC|tick|"]])
+async def test_a_message_whose_last_frame_libzmq_withholds_takes_nothing_from_others(
+    house: House, frames: list[bytes]
+) -> None:
+    """A leaving that leaves others on its topic is not handed over: the frames before it are left without an end."""
+    first = house.subscriber()
+    await first.subscribe("SIM:BTC|tick|")
+    rude, confirmed = await asyncio.to_thread(RawSubscriber, house.where.clients), count(metrics.CONFIRMED)
+    before = shut_out()
+    await asyncio.to_thread(rude.send, [b"\1SIM:BTC|tick|"], frames)
+
+    async def heard() -> bool:
+        return count(metrics.CONFIRMED) > confirmed
+
+    await until(heard, "its subscription is confirmed")
+    for topic in ("SIM:ETH|tick|", "SIM:SOL|tick|"):
+        await first.subscribe(topic)
+        await house.subscriber().subscribe(topic)
+    await asyncio.to_thread(rude.leave)
+    assert shut_out() == before
+
+
+@pytest.mark.parametrize("times", [1, 100])
+async def test_who_leaves_what_they_never_had_takes_it_from_no_one(house: House, times: int) -> None:
+    """libzmq tells of it as if the last one had left: processors, who are told so too, are told better."""
+    await listed(house, AVAX)
+    processor, first = house.processor(), house.subscriber()
+    await first.subscribe("SIM:AVAX|tick|")
+    assert (await processor.receive())[0] == b"\1SIM:AVAX|tick|"
+    rude = await asyncio.to_thread(RawSubscriber, house.where.clients)
+    await asyncio.to_thread(rude.send, *([b"\0SIM:AVAX|tick|"] for _ in range(times)))
+    assert (await processor.receive())[0] == b"\0SIM:AVAX|tick|"
+    await send(processor, "SIM:AVAX|tick|")
+    while (await first.hear())[1] != TICK:
+        continue
+    await wants(house, AVAX)
+    first.socket.close(linger=0)
+    assert await left(processor) == b"SIM:AVAX|tick|", "and that the last one has left is still seen"
+    await asyncio.to_thread(rude.leave)
+
+
+async def test_who_leaves_what_others_have_says_nothing_to_processors(house: House) -> None:
+    processor, first, second = house.processor(), house.subscriber(), house.subscriber()
+    for peer in (first, second):
+        await peer.subscribe("SIM:BTC|tick|")
+    rude = await asyncio.to_thread(RawSubscriber, house.where.clients)
+    twice = await asyncio.to_thread(RawSubscriber, house.where.clients)
+    await asyncio.to_thread(rude.send, [b"\0SIM:BTC|tick|"], [b"\1SIM:ETH|tick|"])
+    while (await processor.receive())[0] != b"\1SIM:ETH|tick|":
+        continue
+    await asyncio.to_thread(rude.leave)
+    assert await left(processor) == b"SIM:ETH|tick|"
+    await asyncio.to_thread(twice.send, [b"\1SIM:SOL|tick|"], [b"\1SIM:SOL|tick|"])
+    await asyncio.to_thread(twice.leave)
+    assert await left(processor) == b"SIM:SOL|tick|", "the first leaving has been looked at by then"
 
 
 async def test_others_on_the_loop_have_their_turn_while_thousands_subscribe(house: House) -> None:

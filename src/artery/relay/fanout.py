@@ -3,8 +3,9 @@
 Who subscribes is seen by a publisher that is joined to the proxy like any processor: XSUB passes every subscription on
 to all of them, so that a message sent then on that very topic finds its way back. That is the confirmation.
 
-Who is left is seen in what the proxy captures. XPUB tells of every subscription, also of a second one by the same peer,
-but of a leaving only when nobody is left on a topic; XSUB counts both, so the leavings that it lacks are sent after it.
+Who is left is counted from what the proxy captures, as XSUB counts it. XPUB tells of every coming and every leaving:
+also of a second coming of one peer, who leaves only once, and of the leaving of someone who never came. So the count
+may be wrong both ways: whenever someone has left a topic, XPUB is asked whether anyone is there, and XSUB is put right.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 import zmq
@@ -19,6 +21,7 @@ from google.protobuf.message import Message
 
 from artery.errors import Unavailable
 from artery.relay import metrics
+from artery.relay.left import Left
 from artery.telemetry import logger
 from artery.wire import messages
 from artery.wire.artery_pb2 import SubscriptionConfirmed
@@ -28,7 +31,9 @@ from artery.wire.sockets import SUBSCRIPTION_MAX, Context, Kind, Socket, bind, p
 SUBSCRIPTIONS_QUEUE = 200_000
 """Subscriptions on their way to processors: one that did not fit would be lost."""
 SETTLE_S = 0.05
-"""Leavings that XSUB lacks are gathered for so long, as the proxy stands still while it is told."""
+"""Topics that someone has left are gathered for so long, as the proxy stands still while XPUB is asked about them."""
+ASKED_MAX = 500
+"""Topics that are asked about in one go."""
 _INSIDE, _STEER, _SEEN = "inproc://processors", "inproc://steer", "inproc://seen"
 
 _log = logger("relay")
@@ -41,7 +46,7 @@ class Fanout:
     def __init__(self, context: Context, now_ms: Callable[[], int]) -> None:
         self._context: zmq.Context[Any] = zmq.Context.shadow(context.driver.underlying)
         self._clients: Any = prepare(self._context.socket(zmq.XPUB), frame_max=SUBSCRIPTION_MAX)
-        self._clients.setsockopt(zmq.XPUB_VERBOSE, 1)
+        self._left = Left(self._context, self._clients)
         self._processors: Any = prepare(self._context.socket(zmq.XSUB))
         self._processors.sndhwm = SUBSCRIPTIONS_QUEUE
         self._processors.bind(_INSIDE)
@@ -58,9 +63,10 @@ class Fanout:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._proxy, name="relay-fanout", daemon=True)
         self._confirmations = Confirmations(context, now_ms)
-        self._audience = Audience(context, self._forget)
+        self._audience = Audience(context, self._doubt)
         self.listeners = self._audience.listeners
-        self._left: deque[bytes] = deque()
+        self._doubted: dict[bytes, None] = {}
+        self._asked: deque[tuple[bytes, int]] = deque()
         self._settling = False
 
     def bind_clients(self, url: str) -> str:
@@ -101,12 +107,9 @@ class Fanout:
     def _proxy(self) -> None:
         try:
             while True:
-                try:
-                    zmq.proxy_steerable(self._clients, self._processors, self._seen, self._steered)
-                except zmq.Again:
-                    self._complete()
+                zmq.proxy_steerable(self._clients, self._processors, self._seen, self._steered)
                 self._connect()
-                self._unsubscribe()
+                self._review()
         except zmq.ContextTerminated:
             pass
         except zmq.ZMQError as error:
@@ -116,13 +119,6 @@ class Fanout:
             with suppress(RuntimeError):  # the loop may be gone
                 self._loop.call_soon_threadsafe(self._ended.set)
 
-    def _complete(self) -> None:
-        """Bring a message to an end whose last frame is withheld, as XPUB does with a leaving that leaves others on its
-        topic; the proxy stops there, if nothing came just before it. A message of many frames is nobody's, and the next
-        one is someone else's."""
-        for socket in (self._processors, self._seen):
-            socket.send(b"")
-
     def _connect(self) -> None:
         wanted = self._wanted
         for url in self._connected - wanted:
@@ -131,23 +127,48 @@ class Fanout:
             self._processors.connect(url)
         self._connected = wanted
 
-    def _forget(self, topic: bytes, times: int) -> None:
-        """Have XSUB count so many subscriptions less, soon."""
-        self._left.extend([topic] * times)
+    def _doubt(self, topic: bytes) -> None:
+        """Have XPUB asked about this topic, soon."""
+        self._doubted[topic] = None
         if not self._settling:
             self._settling = True
             self._loop.call_later(SETTLE_S, self._settle)
 
     def _settle(self) -> None:
-        self._settling = False
+        for topic in list(islice(self._doubted, ASKED_MAX)):
+            del self._doubted[topic]
+            self._asked.append((topic, self.listeners.count(topic)))
+        self._settling = bool(self._doubted)
+        if self._settling:
+            self._loop.call_later(SETTLE_S, self._settle)
         with suppress(Unavailable):  # closed meanwhile
             self._steer.send([b"TERMINATE"])
 
-    def _unsubscribe(self) -> None:
-        while self._left:
-            self._processors.send(b"\0" + self._left.popleft())
+    def _review(self) -> None:
+        """Have XSUB count nobody where nobody is left, and someone where someone is: then it has told processors that
+        nobody was, for someone who left what they never had."""
+        counted: dict[bytes, int] = {}
+        while self._asked:
+            topic, count = self._asked.popleft()
+            counted[topic] = count
+        held = set(counted)
+        for frame, nobody in self._left.ask(counted) if counted else ():
+            self._pass_on(frame, counted[frame[1:]] if nobody else 1)
+            if nobody:
+                held.discard(frame[1:])
+        for topic in held:
+            if not counted[topic]:
+                metrics.REFUSED.labels("clients", "not_held").inc()
+                self._pass_on(b"\1" + topic)
+
+    def _pass_on(self, frame: bytes, times: int = 1) -> None:
+        """As the proxy does, so that XSUB and the account of it stay the same."""
+        for _ in range(times):
+            self._processors.send(frame)
+            self._seen.send(frame)
 
     def _close(self) -> None:
+        self._left.close()
         for socket in (self._clients, self._processors, self._seen, self._steered):
             socket.close(linger=0)
 
@@ -181,15 +202,15 @@ class Confirmations:
 
 
 class Audience:
-    """Knows on which topics someone is left, from what the proxy captures."""
+    """Counts who listens to what as XSUB does, from what the proxy captures."""
 
-    def __init__(self, context: Context, forget: Callable[[bytes, int], None]) -> None:
-        """`forget` is told, of a topic that the last one has left, how many more came than left."""
+    def __init__(self, context: Context, doubt: Callable[[bytes], None]) -> None:
+        """`doubt` is told of a topic that someone says to have left."""
         self._socket: Socket = context.socket(Kind.SUB, queue_max=SUBSCRIPTIONS_QUEUE)
         self._socket.connect([_SEEN])
         for sign in ("\0", "\1"):
             self._socket.subscribe(sign)
-        self._forget = forget
+        self._doubt = doubt
         self.listeners = Listeners()
 
     async def run(self) -> None:
@@ -199,12 +220,10 @@ class Audience:
             metrics.TOPICS.set(self.listeners.topics())
 
     def take(self, frames: list[bytes]) -> None:
-        before = self.listeners.count(frames[0][1:])
+        was_counted = self.listeners.count(frames[0][1:]) > 0
         found = self.listeners.take(frames)
-        if found is not None and not found[0]:
-            self.listeners.gone(found[1])
-            if before > 1:
-                self._forget(found[1], before - 1)
+        if was_counted and found is not None and not found[0]:
+            self._doubt(found[1])
 
 
 def is_subscription(frames: list[bytes]) -> bool:
