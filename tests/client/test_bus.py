@@ -1,28 +1,23 @@
-"""The stream bus's library: publish as the seed does, and a consumer's whole loop in five lines."""
+"""The stream bus's library: publish as the seed does, and read what others publish."""
 
 import math
-from collections.abc import AsyncIterator, Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import redis
 
-from artery.bus.base import DEAD, Bus
+from artery.bus.base import Bus
 from artery.bus.open import open_bus
 from artery.client.bus import StreamBus, StreamBusConsumer, decode_stream_event
 from artery.client.bus_fields import to_publish
 from artery.errors import BadEvent, BadInput, Unavailable
 from artery.model.events import Book, Candle, Clock, Mids, Trade
 from artery.model.periods import Period
-from tests.kafka import BROKER
+from tests.client.logs import CANDLE, Log, consumer, published
 from tests.servers import RedisServer, free_port
 
-CANDLE = {
-    "t": "CANDLE", "coin": "BTC", "interval": "1m", "startTs": 1_730_000_040_000, "o": "43210", "h": "43280",
-    "l": "43190", "c": "43250", "v": "123.45", "isClosed": False, "eventTs": 1_730_000_040_456,
-}  # fmt: skip
 TRADE = {
     "t": "TRADE", "coin": "BTC", "ts": 1_730_000_000_789, "px": "43255", "sz": "0.12", "side": "B",
     "eventTs": 1_730_000_000_800,
@@ -31,45 +26,6 @@ BOOK = {
     "t": "BOOK_TOPN", "coin": "BTC", "depth": 20, "bids": [["43250", "1.23"], [43240, 0.98]],
     "asks": [("43260", Decimal("1.01"))], "eventTs": 1_730_000_000_567,
 }  # fmt: skip
-
-_server = RedisServer()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def no_server_is_left_behind() -> Iterator[None]:
-    yield
-    _server.end()
-
-
-class Log(NamedTuple):
-    """Where a log is, and the base of its streams."""
-
-    url: str
-    base: str = "md_stream"
-
-
-@pytest.fixture(params=["sqlite", "redis", "kafka"])
-def log(request: pytest.FixtureRequest, tmp_path: Path) -> Log:
-    if request.param == "kafka":
-        return Log(BROKER.running_url(), BROKER.new_base())
-    return Log(f"sqlite:///{tmp_path}/bus.db" if request.param == "sqlite" else _server.new_url())
-
-
-@pytest.fixture
-async def bus(log: Log) -> AsyncIterator[Bus]:
-    opened = open_bus(*log)
-    yield opened
-    await opened.close()
-
-
-def consumer(log: Log, name: str = "worker-1", **more: int) -> StreamBusConsumer:
-    return StreamBusConsumer(*log, "cg_mine_candle", name, **more)
-
-
-async def published(log: Log, *coins: str) -> None:
-    async with StreamBus(*log) as bus:
-        for coin in coins:
-            await bus.publish(CANDLE | {"coin": coin})
 
 
 async def test_the_seeds_example_reaches_its_stream_as_the_seed_writes_it(log: Log, bus: Bus) -> None:
@@ -156,84 +112,6 @@ async def test_the_low_level_calls_work_as_in_the_seed(log: Log) -> None:
         assert len(await mine.read_new("candle", 100, 2_000)) == 1
 
 
-async def test_a_loop_acks_what_its_body_has_done(log: Log, bus: Bus) -> None:
-    await published(log, *(f"C{n}" for n in range(250)))
-    seen: list[str] = []
-    async with consumer(log) as mine:
-        async for event in mine.events("candle", limit=250):
-            assert isinstance(event, Candle)
-            seen.append(event.coin)
-    assert seen == [f"C{n}" for n in range(250)]
-    state = await bus.group("candle", "cg_mine_candle")
-    assert (state.pending, state.lag) == (0, 0)
-
-
-async def _fails_at(log: Log, coin: str) -> None:
-    async with consumer(log) as mine:
-        async for event in mine.events("candle"):
-            if event.coin == coin:  # type: ignore[union-attr]
-                raise RuntimeError("the body failed")
-
-
-async def test_an_event_whose_body_failed_is_the_first_of_the_next_loop(log: Log, bus: Bus) -> None:
-    await published(log, "A", "B", "C")
-    with pytest.raises(RuntimeError):
-        await _fails_at(log, "B")
-    assert (await bus.group("candle", "cg_mine_candle")).pending == 2
-    async with consumer(log) as mine:
-        again = [event.coin async for event in mine.events("candle", limit=2)]  # type: ignore[union-attr]
-    assert again == ["B", "C"]
-    assert (await bus.group("candle", "cg_mine_candle")).pending == 0
-
-
-async def test_only_the_event_that_fails_again_and_again_is_given_up(log: Log, bus: Bus) -> None:
-    await published(log, "A", "B", "C")
-    tried: list[str] = []
-    for _ in range(5):
-        async with consumer(log) as mine:
-            async for event in mine.events("candle"):
-                tried.append(event.coin)  # type: ignore[union-attr]
-                break  # as good as an exception: the event is not done
-    assert tried == ["A"] * 5
-    async with consumer(log) as mine:
-        rest = [event.coin async for event in mine.events("candle", limit=2)]  # type: ignore[union-attr]
-    assert rest == ["B", "C"]
-    [letter] = await bus.read(DEAD)
-    assert letter.fields["coin"] == "A"
-    assert letter.fields["error"] == "given out 5 times and never done"
-    assert (await bus.group("candle", "cg_mine_candle")).pending == 0
-
-
-async def test_what_cannot_be_understood_is_given_up_at_once(log: Log, bus: Bus) -> None:
-    await bus.append("candle", [{"hello": "world"}])
-    await published(log, "A")
-    async with consumer(log) as mine:
-        assert [event.coin async for event in mine.events("candle", limit=1)] == ["A"]  # type: ignore[union-attr]
-    [letter] = await bus.read(DEAD)
-    assert (letter.fields["hello"], letter.fields["tries"]) == ("world", "1")
-    assert "version None is not known" in letter.fields["error"]
-
-
-async def test_what_a_dead_consumer_left_is_taken_over(log: Log, bus: Bus) -> None:
-    await published(log, "A", "B")
-    async with consumer(log, "gone") as gone:
-        await gone.ensure_group("candle")
-        assert len(await gone.read_new("candle", 100)) == 2
-    async with consumer(log, "heir", idle_ms=0) as heir:
-        taken = [event.coin async for event in heir.events("candle", limit=2)]  # type: ignore[union-attr]
-    assert taken == ["A", "B"]
-    assert (await bus.group("candle", "cg_mine_candle")).pending == 0
-
-
-async def test_a_loss_is_counted_and_the_loop_goes_on(log: Log, bus: Bus) -> None:
-    await bus.ensure_group("candle", "cg_mine_candle")
-    await published(log, "A", "B", "C")
-    await bus.trim("candle", keep=1)
-    async with consumer(log) as mine:
-        assert [event.coin async for event in mine.events("candle", limit=1)] == ["C"]  # type: ignore[union-attr]
-        assert mine.losses == 1
-
-
 async def test_a_stream_without_events_cannot_be_looped_over(tmp_path: Path) -> None:
     async with consumer(Log(f"sqlite:///{tmp_path}/bus.db")) as mine:
         with pytest.raises(BadInput, match="there are trade, book, candle, feed"):
@@ -249,8 +127,8 @@ async def test_without_a_connection_it_says_what_to_do(tmp_path: Path) -> None:
         await consumer(Log(f"redis://127.0.0.1:{free_port()}")).connect()
 
 
-async def test_plain_redis_clients_and_the_library_share_streams_and_groups() -> None:
-    url = _server.new_url()
+async def test_plain_redis_clients_and_the_library_share_streams_and_groups(server: RedisServer) -> None:
+    url = server.new_url()
     with redis.Redis.from_url(url, decode_responses=True) as plain:
         plain.xadd("md_stream:book", {"ver": "1"} | {name: str(value) for name, value in BOOK.items()}
                    | {"bids": '[["43250","1.23"]]', "asks": "[]"})  # fmt: skip
@@ -263,27 +141,6 @@ async def test_plain_redis_clients_and_the_library_share_streams_and_groups() ->
         plain.xgroup_create("md_stream:candle", "cg_plain", "0")
         [[_, [(_, fields)]]] = plain.xreadgroup("cg_plain", "one", {"md_stream:candle": ">"})
         assert (fields["isClosed"], fields["startTs"]) == ("false", "1730000040000")
-
-
-async def test_a_loop_waits_for_a_server_that_went_away_and_says_when_it_came_back_empty() -> None:
-    server = RedisServer(None, "--appendfsync", "always")
-    log = Log(server.new_url())
-    try:
-        await published(log, "A")
-        seen: list[str] = []
-        async with consumer(log) as mine:
-            async for event in mine.events("candle", limit=3):
-                seen.append(event.coin)  # type: ignore[union-attr]
-                if len(seen) < 3:
-                    server.kill()
-                    if len(seen) == 2:
-                        server.forget()
-                    server.start()
-                    await published(log, "B" if len(seen) == 1 else "C")
-            assert mine.losses == 1
-        assert seen == ["A", "B", "C"]
-    finally:
-        server.end()
 
 
 def test_a_period_of_the_seed_is_understood() -> None:

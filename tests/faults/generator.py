@@ -15,6 +15,7 @@ import msgspec
 from artery import crash
 from artery.bus.open import open_bus
 from artery.errors import ArteryError
+from tests.faults.entries import entry_of
 from tests.faults.records import Line, Record
 
 AGAIN_S = 0.05
@@ -39,17 +40,6 @@ class Job(msgspec.Struct):
     limit_bytes: int = 0
     """How large a file may become until SIGUSR1 lifts the limit; 0 for none."""
     crash: str = ""
-
-
-def entry(job: Job, number: int, pad: str) -> dict[str, str]:
-    return {
-        "t": "FAULT",
-        "provider": job.writer,
-        "coin": "BTC",
-        "id": f"{job.writer}-{number}",
-        "epoch": str(job.epoch),
-        "pad": pad,
-    }
 
 
 def limit(size: int) -> None:
@@ -88,7 +78,8 @@ async def main(job: Job) -> None:
     while not stop.is_set() and (not job.count or number < last):
         size = dice.randint(1, job.batch_max)
         size = min(size, last - number) if job.count else size
-        entries = [entry(job, number + n, "x" * dice.randint(0, job.pad_bytes)) for n in range(1, size + 1)]
+        pads = ["x" * dice.randint(0, job.pad_bytes) for _ in range(size)]
+        entries = [entry_of(job.writer, number + n, pad=pad) for n, pad in enumerate(pads, 1)]
         number += size
         ids = [each["id"] for each in entries]
         record.say(Line(sent=ids))

@@ -11,7 +11,7 @@ from tests.faults.checker import Gap, Seen, Sent, Sight
 
 class Line(msgspec.Struct, omit_defaults=True):
     """One thing that a process says: a writer `sent`, `acked`, `refused`, or that it `rests` with nothing under way; a
-    reader `seen` (and where), or `gap`."""
+    reader `seen` (and where), or `gap`; either of them `error`, what went wrong."""
 
     sent: list[str] = []
     acked: list[str] = []

@@ -2,10 +2,12 @@
 
 import asyncio
 import time
+from collections import Counter
 from functools import partial
 
 from artery.bus.base import DEAD, Entry
 from tests.faults.checker import Sent, Verdict, check
+from tests.faults.entries import DEADLY, FAILING, FINE, UNDECODABLE, entry_of
 from tests.faults.logs import Log
 from tests.faults.processes import Stage, until
 from tests.faults.records import lines, sights_of
@@ -33,10 +35,10 @@ async def test_a_consumer_that_dies_again_and_again_and_then_for_good_loses_noth
 ) -> None:
     traffic = Traffic(stage, log, trial)
     traffic.generate(every_ms=30)
-    for _ in range(trial.pick(3, 6)):
-        crash = trial.dice.choice(["", "bus.handled:1", "bus.handled:3"])
+    crashes = ["", "bus.handled:1", "bus.handled:3"] * trial.pick(1, 2)
+    for crash in trial.dice.sample(crashes, len(crashes)):
         before = handled(stage, "a")
-        sink = traffic.consume("a", page=20, handle_ms=1.0, crash=crash)
+        sink = traffic.consume("a", handle_ms=1.0, crash=crash)
         await until(partial(has_handled, stage, "a", before), "its first batch")
         await asyncio.sleep(trial.pick(0.0, 10.0))
         if crash:
@@ -55,11 +57,9 @@ async def test_a_consumer_that_dies_again_and_again_and_then_for_good_loses_noth
 
 def numbered(trial: Trial, count: int) -> list[dict[str, str]]:
     """Entries of which some can never be handled."""
-    fates = trial.dice.choices(["", "undecodable", "failing"], [8, 1, 1], k=count)
-    fates[1:3] = ["undecodable", "failing"]
-    return [
-        {"t": "FAULT", "provider": "me", "coin": "BTC", "id": f"me-{n}", "fate": fate} for n, fate in enumerate(fates)
-    ]
+    fates = trial.dice.choices([FINE, UNDECODABLE, FAILING], [8, 1, 1], k=count)
+    fates[1:3] = [UNDECODABLE, FAILING]
+    return [entry_of("me", number, fate) for number, fate in enumerate(fates)]
 
 
 async def drained(log: Log) -> None:
@@ -103,21 +103,23 @@ async def test_an_entry_that_cannot_be_handled_is_buried_after_its_tries_and_oth
     trial: Trial, log: Log, stage: Stage
 ) -> None:
     traffic = Traffic(stage, log, trial)
-    await append(log, [{"id": "first", "provider": "me", "coin": "BTC"}])
+    first = entry_of("first", 0)
+    await append(log, [first])
     sink = traffic.consume("a")
-    await stage.sees({"first"}, "a")
+    await stage.sees({first["id"]}, "a")
     entries = numbered(trial, trial.pick(40, 400))
     there = await append(log, entries)
     bad = {entry["id"]: entry["fate"] for entry in entries if entry["fate"]}
     await stage.sees({entry["id"] for entry in entries} - set(bad), "a")
     found = await buried(log, len(bad))
     await sink.stop()
-    entries.append({"id": "first", "fate": ""})
-    trial.judge(judged(stage, entries, "a"))
-    tries = {"undecodable": "1", "failing": "5"}
+    trial.judge(judged(stage, [first, *entries], "a"))
+    tries = {UNDECODABLE: "1", FAILING: "5"}
     assert {letter.fields["group"] for letter in found} == {GROUP}
     said = sorted((letter.fields["fate"], letter.fields["tries"]) for letter in found)
     assert said == sorted((fate, tries[fate]) for fate in bad.values())
+    failed = Counter(line.error for line in lines(stage.file("a")) if line.error)
+    assert failed == {id_: 5 for id_, fate in bad.items() if fate == FAILING}
     waits = sorted(line.at_ms - there[line.seen] for line in lines(stage.file("a")) if line.seen in there)
     assert waits[len(waits) * 9 // 10 - 1] < OTHERS_WAIT_MS
     assert waits[-1] < OTHERS_WAIT_MS + SLACK_MS
@@ -139,3 +141,21 @@ async def test_a_consumer_that_dies_while_it_buries_an_entry_buries_it_once(
     await sink.stop()
     trial.judge(judged(stage, entries, "a"))
     assert sorted(letter.fields["fate"] for letter in found) == sorted(entry["fate"] for entry in bad)
+
+
+async def test_an_entry_that_kills_its_consumers_is_buried_in_the_end_and_takes_no_other_with_it(
+    trial: Trial, log: Log, stage: Stage
+) -> None:
+    traffic = Traffic(stage, log, trial)
+    deadly = trial.dice.randint(1, 18)
+    entries = [entry_of("me", number, DEADLY if number == deadly else FINE) for number in range(20)]
+    async with log.opened() as bus:
+        await bus.append(STREAM, entries)
+    for _ in range(5):
+        assert await traffic.consume("a").ended() == -9
+    sink = traffic.consume("a")
+    [letter] = await buried(log, 1)
+    await drained(log)
+    await sink.stop()
+    trial.judge(judged(stage, entries, "a"))
+    assert (letter.fields["fate"], letter.fields["tries"]) == (DEADLY, "5")

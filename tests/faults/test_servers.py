@@ -11,16 +11,19 @@ from tests.faults.traffic import FOLLOWER, WRITER, Traffic
 from tests.faults.trial import Trial
 
 
-def started(stage: Stage, log: Log, trial: Trial, url: str = "") -> Traffic:
+async def started(stage: Stage, log: Log, trial: Trial, url: str = "") -> Traffic:
+    """A writer and readers that have all found the server."""
     traffic = Traffic(stage, log, trial, url)
     traffic.follow()
     traffic.consume("a")
     traffic.generate()
+    await traffic.flows(1)
+    await traffic.arrived()
     return traffic
 
 
 async def test_a_killed_server_loses_nothing_that_it_acknowledged(trial: Trial, server_log: Log, stage: Stage) -> None:
-    traffic = started(stage, server_log, trial)
+    traffic = await started(stage, server_log, trial)
     assert server_log.server is not None
     for number in range(trial.pick(1, 3)):
         await traffic.flows(trial.dice.randint(20, 200))
@@ -34,7 +37,7 @@ async def test_a_killed_server_loses_nothing_that_it_acknowledged(trial: Trial, 
 async def test_calls_to_a_frozen_server_end_in_three_seconds_and_work_goes_on(
     trial: Trial, server_log: Log, stage: Stage
 ) -> None:
-    traffic = started(stage, server_log, trial)
+    traffic = await started(stage, server_log, trial)
     assert server_log.server is not None
     await traffic.flows()
     async with server_log.opened() as bus:
@@ -56,7 +59,7 @@ async def test_calls_to_a_frozen_server_end_in_three_seconds_and_work_goes_on(
 async def test_readers_of_a_server_that_came_back_empty_are_told_and_go_on(
     trial: Trial, server_log: Log, stage: Stage
 ) -> None:
-    traffic = started(stage, server_log, trial)
+    traffic = await started(stage, server_log, trial)
     assert server_log.server is not None
     for _ in range(trial.pick(1, 3)):
         await traffic.flows(trial.dice.randint(20, 200))
@@ -74,7 +77,7 @@ async def test_readers_of_a_server_that_came_back_empty_are_told_and_go_on(
 
 async def test_a_bad_line_to_the_server_loses_nothing(trial: Trial, redis_log: Log, stage: Stage) -> None:
     async with Proxy(redis_log.redis.port, trial.seed) as proxy:
-        traffic = started(stage, redis_log, trial, f"redis://127.0.0.1:{proxy.port}/0")
+        traffic = await started(stage, redis_log, trial, f"redis://127.0.0.1:{proxy.port}/0")
         await traffic.flows()
         for _ in range(trial.pick(6, 20)):
             fault = trial.dice.choice(["reset", "black hole", "latency", "slices", "cut off"])

@@ -1,14 +1,27 @@
-"""The dead letters of a log, as people look at them."""
+"""The dead letters of a log: how an entry becomes one, and as people look at them."""
 
 from collections.abc import Sequence
 
 import msgspec
 
+from artery import crash
 from artery.bus.base import DEAD, Bus, Entry
 from artery.bus.letters import ABOUT
+from artery.telemetry import counter, logger
 
 LETTERS_MAX = 10_000
 _PAGE = 1_000
+_log = logger("bus")
+_buried = counter("bus_dead_letters", "entries given up", "stream", "group")
+
+
+async def bury(bus: Bus, stream: str, group: str, entry: Entry, reason: str) -> None:
+    """Give an entry up for its group: move it to `dead`, count it and say so."""
+    crash.point("bus.refused")
+    await bus.dead_letter(stream, group, entry, reason)
+    crash.point("bus.buried")
+    _buried.labels(stream, group).inc()
+    _log.warning("gave an entry up", stream=stream, group=group, id=entry.id, error=reason)
 
 
 class LetterRow(msgspec.Struct, frozen=True):

@@ -8,7 +8,11 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import Self
 
+import msgspec
+
+from artery import crash
 from artery.bus.base import START, Bus, Entry
+from artery.bus.dead import bury
 from artery.bus.open import open_bus
 from artery.client.bus_fields import KINDS, Event, decode_stream_event, why_not
 from artery.errors import ArteryError, BadInput, PositionLost, Unavailable
@@ -25,6 +29,7 @@ _log = logger("client")
 class _Turn:
     """What the next round of a loop has to look at besides what is new."""
 
+    ready = False
     own = True
     claim_at = 0.0
 
@@ -51,6 +56,7 @@ class StreamBusConsumer:
         self._idle_ms, self._tries_max = idle_ms, tries_max
         self._open: Bus | None = None
         self._done: dict[str, dict[str, None]] = {}
+        self._ahead: dict[str, set[str]] = {}
         self._acked_at = 0.0
         self.losses = 0
         """How often entries had been trimmed before this group was given them; each time is also in the log."""
@@ -72,9 +78,9 @@ class StreamBusConsumer:
         if bus is None:
             return
         try:
-            for kind, ids in self._done.items():
-                if ids:
-                    await bus.ack(kind, self._group, list(ids))
+            for kind in self._done:
+                if ids := self._handled_of(kind):
+                    await bus.ack(kind, self._group, ids)
         except ArteryError as error:
             _log.warning("what was handled last could not be acked and will come again", error=str(error))
         finally:
@@ -122,7 +128,6 @@ class StreamBusConsumer:
         """
         if kind not in KINDS:
             raise BadInput(f"{kind!r:.40} has no events to loop over; there are {', '.join(KINDS)}")
-        await self.ensure_group(kind)
         given = 0
         async with aclosing(self._entries(kind, min(limit or PAGE, PAGE))) as entries:
             async for entry, event in entries:
@@ -138,13 +143,16 @@ class StreamBusConsumer:
         turn, pauses = _Turn(), 0
         while True:
             try:
+                if not turn.ready:
+                    await self.ensure_group(kind)
+                    turn.ready = True
                 async for entry in self._round(kind, page, turn):
                     if event := await self._event(kind, entry):
                         yield entry, event
                 pauses = 0
-            except PositionLost as lost:  # said once; what follows comes next
-                self.losses += 1
-                _log.warning("entries were lost before they were read, going on", stream=kind, error=str(lost))
+            except PositionLost as lost:
+                turn.own = True
+                self._say_lost(kind, lost)
             except ArteryError as error:
                 if not error.temporary or self._open is None:
                     raise
@@ -154,15 +162,20 @@ class StreamBusConsumer:
 
     async def _round(self, kind: str, page: int, turn: "_Turn") -> AsyncIterator[Entry]:
         """What was left over, if there may be something; what the dead left, if it is time to look; what is new."""
-        if turn.own:
+        claiming = time.monotonic() >= turn.claim_at
+        # What this name left over may come to it late: on Kafka once the broker has missed the process that died.
+        if turn.own or claiming:
             async for entry in self._own(kind):
                 yield entry
             turn.own = False
-        if time.monotonic() >= turn.claim_at:
+        if claiming:
             async for entry in self._left(kind):
                 yield entry
             turn.claim_at = time.monotonic() + self._idle_ms / 3_000 * random.uniform(0.8, 1.2)
-        for entry in await self._new(kind, page):
+        entries = await self._new(kind, page)
+        ahead = self._ahead[kind] = {entry.id for entry in entries}
+        for entry in entries:
+            ahead.discard(entry.id)
             yield entry
 
     async def _pause(self, kind: str, before: int, error: ArteryError) -> None:
@@ -172,11 +185,15 @@ class StreamBusConsumer:
 
     async def _own(self, kind: str) -> AsyncIterator[Entry]:
         """What this consumer left over: one at a time, as each reading counts a try."""
+        await self._flush(kind)
         after = START
         while page := await self.read_pending(kind, 1, after):
-            after = page[0].id
+            [entry] = page
+            after = entry.id
+            if after in self._ahead.get(kind, ()):  # it was read before, behind one that failed, and never handed out
+                entry = msgspec.structs.replace(entry, tries=entry.tries - 1)
             if after not in self._done.get(kind, {}):
-                yield page[0]
+                yield entry
 
     async def _left(self, kind: str) -> AsyncIterator[Entry]:
         """What others have left for too long; one at a time, too."""
@@ -186,7 +203,7 @@ class StreamBusConsumer:
 
     async def _new(self, kind: str, count: int) -> list[Entry]:
         """The next page; what was handled is acked by the same call, before it waits."""
-        handled = list(self._done.get(kind, ()))
+        handled = self._handled_of(kind)
         self._acked_at = time.monotonic()
         page = await self._bus.read_new(kind, self._group, self._name, count, WAIT_MS, handled)
         self._forget(kind, handled)
@@ -200,32 +217,48 @@ class StreamBusConsumer:
         elif event is None:
             reason = why_not(entry)
         elif entry.tries > self._tries_max:
-            reason = f"given out {self._tries_max} times and never done"
+            entry = msgspec.structs.replace(entry, tries=entry.tries - 1)  # this time nobody tries it
+            reason = f"given out {entry.tries} times and never done"
         else:
             return event
-        await self._bus.dead_letter(kind, self._group, entry, reason)
-        _log.warning("gave an entry up", stream=kind, group=self._group, id=entry.id, error=reason)
+        await bury(self._bus, kind, self._group, entry, reason)
         return None
 
     async def _handled(self, kind: str, entry: Entry) -> None:
         done = self._done.setdefault(kind, {})
         done[entry.id] = None
-        if len(done) > PAGE or time.monotonic() - self._acked_at >= ACK_EVERY_S:
+        # What comes again comes where a process has died. If the next entry is why, this one must not count as in vain.
+        again = entry.tries > 1
+        if again or len(done) > PAGE or time.monotonic() - self._acked_at >= ACK_EVERY_S:
             await self._flush(kind)
 
     async def _flush(self, kind: str) -> None:
         """Ack what is done; while the bus is away it waits for the next time."""
-        ids = list(self._done.get(kind, ()))
+        ids = self._handled_of(kind)
         self._acked_at = time.monotonic()
         if not ids:
             return
         try:
             await self.ack(kind, ids)
+        except PositionLost as lost:  # and with it what these were
+            self._say_lost(kind, lost)
         except ArteryError as error:
             if not error.temporary:
                 raise
             return
         self._forget(kind, ids)
+
+    def _handled_of(self, kind: str) -> list[str]:
+        """What is to be acked."""
+        ids = list(self._done.get(kind, ()))
+        if ids:
+            crash.point("bus.handled")
+        return ids
+
+    def _say_lost(self, kind: str, lost: PositionLost) -> None:
+        """A loss is met once, by whichever call is the first; what follows it comes next."""
+        self.losses += 1
+        _log.warning("entries were lost before they were read, going on", stream=kind, error=str(lost))
 
     def _forget(self, kind: str, acked: Sequence[str]) -> None:
         for id_ in acked:

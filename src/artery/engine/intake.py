@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Generic, TypeVar
 
 from artery.bus.base import START, Bus, Entry, place
+from artery.bus.dead import bury
 from artery.engine import metrics
 from artery.errors import BadEvent, PositionLost
 from artery.model import codec
@@ -65,8 +66,7 @@ class Intake(Generic[E]):
                 found.append((entry.id, self._event(entry)))
                 self._unacked.append(entry.id)
             except BadEvent as error:
-                await self._bus.dead_letter(self._stream, self._group, entry, str(error))
-                _log.warning("gave an entry up", stream=self._stream, id=entry.id, error=str(error))
+                await bury(self._bus, self._stream, self._group, entry, str(error))
         return found
 
     def _event(self, entry: Entry) -> E:

@@ -10,6 +10,7 @@ from contextlib import suppress
 import msgspec
 
 from artery.bus.base import Entry
+from artery.bus.dead import bury
 from artery.errors import ArteryError, BadEvent
 from artery.ingest import metrics
 from artery.ingest.fetching import Fetch
@@ -114,7 +115,7 @@ class Requests:
             await persist(lambda: self._parts.bus.ack(_STREAM, self._group, [entry.id]), "writing to the bus")
         except BadEvent as error:
             metrics.REQUESTS.labels("bad").inc()
-            await self._parts.bus.dead_letter(_STREAM, self._group, entry, str(error))
+            await bury(self._parts.bus, _STREAM, self._group, entry, str(error))
         except ArteryError as error:  # it stays pending, and is taken up again
             metrics.REQUESTS.labels("failed").inc()
             _log.warning("a request could not be worked on", position=entry.id, reason=str(error))

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from artery import crash
+from artery.bus import dead
 from artery.bus.base import Bus, Entry, place
 from artery.errors import ArteryError, BadEvent
 from artery.lake.places import BATCH, LOG, POSITIONS, QUERY
@@ -310,7 +311,7 @@ async def bury(bus: Bus, stream: str, entries: Sequence[tuple[Entry, str]]) -> N
         if not await bus.read_new(stream, group, NAME, limit=_PAGE):
             break
     for entry, error in entries:
-        await bus.dead_letter(stream, group, entry, error)
+        await dead.bury(bus, stream, group, entry, error)
 
 
 def look(batch: DataFrame) -> Found:
