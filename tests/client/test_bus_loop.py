@@ -11,6 +11,7 @@ from artery.client.bus import StreamBusConsumer
 from artery.errors import Unavailable
 from artery.model.events import Candle
 from tests.client.logs import Log, consumer, published
+from tests.kafka import BROKER
 from tests.servers import RedisServer
 
 
@@ -179,6 +180,20 @@ async def test_what_a_dead_consumer_left_is_taken_over(log: Log, bus: Bus) -> No
         taken = [event.coin async for event in heir.events("candle", limit=2)]  # type: ignore[union-attr]
     assert taken == ["A", "B"]
     assert (await bus.group("candle", "cg_mine_candle")).pending == 0
+
+
+async def test_what_a_name_left_over_is_found_though_it_comes_to_it_late() -> None:
+    log = Log(BROKER.running_url(), BROKER.new_base())
+    await published(log, "A", "B")
+    async with consumer(log, idle_ms=1_500) as heir:
+        async with consumer(log) as gone:
+            await gone.ensure_group("candle")
+            assert len(await gone.read_new("candle", 2, 30_000)) == 2
+            events = heir.events("candle")
+            first = asyncio.ensure_future(anext(events))
+            assert not (await asyncio.wait({first}, timeout=1))[0], "the stream is another's"
+        async with asyncio.timeout(60):
+            assert [event.coin for event in (await first, await anext(events))] == ["A", "B"]  # type: ignore[union-attr]
 
 
 async def test_a_loss_is_counted_and_the_loop_goes_on(log: Log, bus: Bus) -> None:
