@@ -1,13 +1,12 @@
-"""A pipeline that is killed, whose checkpoint is damaged, or whose disk is full; every point only in long runs, because
-each start of Spark takes its time (tests/pipeline/test_deaths.py has them all in one process)."""
+"""A pipeline that is killed at every point that it names, and each time robbed of its last commit as well; in long runs
+in the midst of a write too, and of the whole checkpoint."""
 
 import asyncio
 import os
 import shutil
 import signal
 import time
-from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections import Counter, defaultdict
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from artery import crash
 from artery.bus.base import place
 from artery.lake.reads import Lake
 from artery.lake.tables import BOOKS, GAPS, OHLC, Table
@@ -24,18 +24,26 @@ from artery.model.periods import Period
 from artery.pipeline.parts import Key
 from artery.pipeline.rows import candle_of
 from artery.providers.sim.listing import BY_COIN
+from artery.wire import history, requests
+from artery.wire.artery_pb2 import DataRequest, HistoryReadyNotification
 from tests.faults.checker import Seen, Sent, Sight, check, closed_again
 from tests.faults.logs import Log
 from tests.faults.processes import Child, Stage, until
 from tests.faults.trial import Trial
 from tests.faults.venue import COINS, Scene, reaches, scene
 from tests.journeys import ledger
+from tests.spark import QUICK
 
 START_S = 240.0
-POINTS = ("symbols", "appended:3", "saved", "stored", "stored:2", "corrected", "committed")
+FIRST = ("symbols", "outcomes")
+"""Markets are told of once, at the beginning; and a driver after one that died in `finishing` comes by `outcomes` with
+nothing committed."""
+POINTS = ("appended:3", "saved", "stored", "stored:2", "corrected", "finishing", "committed")
 LATE, LATE_MS = "LATE", 2 * 3_600_000
 """A market of which every trade comes so late that only the lake can put it into its candle."""
 PERIODS = (Period(5), Period(60))
+ASKED, HOUR_MS = "ASKED", 3_600_000
+"""A market whose candle of an hour comes from the venue alone, because a client asked for it."""
 
 
 def a_log(stage: Stage) -> Log:
@@ -45,7 +53,7 @@ def a_log(stage: Stage) -> Log:
 def pipeline(one: Scene, point: str = "") -> Child:
     more = {"ART_PIPELINE_STORE_S": "2", "ART_PIPELINE_SLOW_STORE_S": "4", "ART_CRASH_POINT": point}
     more |= {"ART_PIPELINE_PERIODS": "5s,1m"}
-    return one.stage.run(["artery", "run", "pipeline"], "pipeline", one.environ | more)
+    return one.stage.run(["artery", "run", "pipeline"], "pipeline", one.environ | QUICK | more)
 
 
 def killed(child: Child) -> None:
@@ -67,10 +75,31 @@ async def come_late(one: Scene, number: int) -> None:
     await one.bus.append("trade", [codec.encode(late)])
 
 
+async def ask(one: Scene, name: str) -> None:
+    """What the relay and an ingestor would append for a request: the record, a page with a candle, the last page."""
+    now_ms = int(time.time() * 1_000)
+    start_ms = now_ms // HOUR_MS * HOUR_MS - 48 * HOUR_MS
+    asked = DataRequest(
+        request_id=name, client_id="c1", ticker=f"SIM:{ASKED}",
+        historical=DataRequest.Historical(start_ms=start_ms, end_ms=start_ms + HOUR_MS, period_s=3_600),
+    )  # fmt: skip
+    candle = Candle(
+        provider="sim", coin=ASKED, event_ts=now_ms, epoch=0, seq=0, period=Period(3_600), start_ts=start_ms,
+        o=Decimal(1), h=Decimal(2), l=Decimal(1), c=Decimal(2), v=Decimal(3), n=4, closed=True,
+    )  # fmt: skip
+    record = requests.Record(requests.text(asked), "storing")
+    await one.store.put(requests.key(name), requests.write_record(record))
+    page = history.page(name, "sim", ASKED, candle.period, [candle], number=0, last=False)
+    pages = [page, history.closing(asked, number=1, rows_total=1)]
+    await one.bus.append("history", [history.encode(page, event_ts=now_ms) for page in pages])
+
+
 async def at_point(one: Scene, point: str) -> None:
     if point == "corrected":
         await come_late(one, 1)
-    assert await pipeline(one, f"pipeline.{point}").ended(START_S) == -signal.SIGKILL
+    if point in ("finishing", "outcomes"):
+        await ask(one, point)
+    assert await pipeline(one, f"pipeline.{point}").ended(START_S) == -signal.SIGKILL, point
 
 
 async def in_mid_write(one: Scene) -> None:
@@ -82,13 +111,15 @@ async def in_mid_write(one: Scene) -> None:
     killed(child)
 
 
-def last_commit_deleted(one: Scene) -> None:
-    """The crash between the sink's commit and the checkpoint's, as Spark's guide makes it. A life makes its checkpoint
-    anew and reads none, so this shows only that nothing depends on what it says; a short life may have written none."""
-    for query in ("fast", "store"):
-        commits = sorted((one.folder / "sim" / "checkpoints" / query / "commits").glob("[0-9]*"))
-        for path in commits[-1:]:
-            path.unlink()
+def last_commit_deleted(one: Scene) -> int:
+    """The crash between the sink's commit and the checkpoint's, as Spark's guide makes it; how many files went. A life
+    makes its checkpoint anew and reads none, so this shows only that nothing depends on what it says; a short life may
+    have written none."""
+    folders = [one.folder / "sim" / "checkpoints" / query / "commits" for query in ("fast", "store")]
+    last = [path for folder in folders for path in sorted(folder.glob("[0-9]*"), key=lambda path: int(path.name))[-1:]]
+    for path in last:
+        path.unlink()
+    return len(last)
 
 
 def checkpoints_deleted(one: Scene) -> None:
@@ -97,7 +128,7 @@ def checkpoints_deleted(one: Scene) -> None:
 
 async def heads(one: Scene) -> dict[str, str]:
     """The newest entries of the streams that are rows of the lake."""
-    return {stream: await one.bus.head(stream) for stream in ("trade", "candle", "feed")}
+    return {stream: await one.bus.head(stream) for stream in ("trade", "candle", "feed", "history")}
 
 
 async def stored(lake: Lake, wanted: dict[str, str]) -> bool:
@@ -193,22 +224,38 @@ async def judged(trial: Trial, one: Scene, feed: Child, head: dict[str, str], la
     assert versions == [(f"SIM:{coin}", 1) for coin in sorted(BY_COIN)], trial.again
 
 
-@pytest.mark.timeout(1_200)  # a long run starts Spark nine times
-async def test_a_pipeline_that_is_killed_or_robbed_of_its_checkpoint_stores_every_trade_once(
+async def outcomes(one: Scene, lake: Lake, names: list[str]) -> None:
+    """Every request has one row and one outcome, which was announced with its candle."""
+    assert Counter(lake.scan("requests").column("request_id").to_pylist()) == Counter(names)
+    said = [entry.fields for entry in await one.entries("notify")]
+    told = [requests.decode_outcome(fields) for fields in said if fields["kind"] == "history"]
+    ready = {(name, HistoryReadyNotification.READY, 1) for name in names}
+    assert {(outcome.request_id, outcome.status, outcome.rows) for outcome in told} == ready
+
+
+def test_every_point_of_the_pipeline_kills_its_driver() -> None:
+    tried = {f"pipeline.{point.partition(':')[0]}" for point in (*FIRST, *POINTS)}
+    assert tried == {name for name in crash.POINTS if name.startswith("pipeline.")}
+
+
+@pytest.mark.timeout(1_200)  # it starts Spark ten times
+async def test_a_pipeline_that_is_killed_and_robbed_of_its_checkpoint_at_every_point_stores_everything_once(
     trial: Trial, stage: Stage
 ) -> None:
     async with scene(stage, a_log(stage)) as one:
         feed = one.feed("feed")
         await one.vouched(2)
-        deaths: list[Callable[[], Awaitable[None]]] = [
-            lambda point=point: at_point(one, point)  # type: ignore[misc]
-            for point in trial.pick((trial.dice.choice(POINTS),), POINTS)
-        ]
-        for die in [*deaths, *trial.pick([], [lambda: in_mid_write(one)])]:
-            await die()
-            trial.dice.choice((last_commit_deleted, checkpoints_deleted))(one)
+        deleted = 0
+        for point in (*FIRST, *trial.dice.sample(POINTS, len(POINTS))):
+            await at_point(one, point)
+            deleted += last_commit_deleted(one)
+        assert deleted > 0, trial.again
+        for die in trial.pick([], [in_mid_write]):
+            await die(one)
+            checkpoints_deleted(one)
         last = pipeline(one)
         head, lake = await heads(one), Lake(one.folder / "sim")
         await reaches(lambda: stored(lake, head), START_S)
         await last.stop()
         await judged(trial, one, feed, head, lake)
+        await outcomes(one, lake, ["finishing", "outcomes"])

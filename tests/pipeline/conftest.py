@@ -19,6 +19,7 @@ from artery.pipeline.session import Spark
 from artery.settings import Settings
 from artery.store.base import Store
 from artery.store.open import open_store
+from tests.spark import QUICK
 
 T = TypeVar("T")
 
@@ -54,7 +55,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """Real Spark in local mode with the real catalog; tests keep apart by their markets' names."""
     settings = Settings().with_(data={"dir": str(tmp_path_factory.mktemp("spark"))})
     settings.folder.mkdir(parents=True)
-    running = Spark(settings)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in QUICK.items():
+            patch.setenv(name, value)
+        running = Spark(settings)
     try:
         prepare(settings.folder)
         lake = Lake(settings.folder)

@@ -1,4 +1,5 @@
-"""Whatever the point at which the driver dies: no row is missing, none is there twice, every candle is its fold."""
+"""Whatever the point at which the driver dies: no row is missing, none is there twice, every candle is its fold; here
+with late trades and large batches. tests/faults/test_pipeline.py kills a process at each point, in small batches."""
 
 import pytest
 
@@ -18,13 +19,10 @@ def die() -> None:
     raise Died
 
 
-@pytest.mark.parametrize("kept_as", ["rows", "files"])
-def test_a_driver_that_dies_at_every_named_point_loses_and_repeats_nothing(
-    spark: House, log: Log, kept_as: str
-) -> None:
-    coin = f"DEATHS{kept_as}"
+def test_a_driver_that_dies_at_every_named_point_loses_and_repeats_nothing(spark: House, log: Log) -> None:
+    coin = "DEATHS"
     entries = scenario(7, coin)
-    whole = Whole(spark, log, number=8_000 + len(kept_as), files=kept_as == "files")
+    whole = Whole(spark, log, number=8_005, files=True)
     size = len(entries) // len(POINTS)
     for number, point in enumerate(POINTS):
         part = entries[number * size : (number + 1) * size]
@@ -43,10 +41,3 @@ def test_a_driver_that_dies_at_every_named_point_loses_and_repeats_nothing(
     assert sorted(row["tid"] for row in rows_of(spark, "trades", f"SIM:{coin}")) == sorted(unique)
     assert {key: values(candle) for key, candle in newest(whole.shown()).items()} == wanted(list(unique.values()))
     assert whole.stored(coin) == wanted(list(unique.values()))
-
-
-def test_every_point_of_the_pipeline_is_tried() -> None:
-    elsewhere = {"pipeline.finishing", "pipeline.outcomes"}  # test_storage_outcomes
-    elsewhere |= {"pipeline.symbols"}  # test_storage_symbols
-    tried = {f"pipeline.{point.partition(':')[0]}" for point in POINTS}
-    assert tried | elsewhere == {name for name in crash.POINTS if name.startswith("pipeline.")}
