@@ -57,6 +57,7 @@ class StreamBusConsumer:
         self._open: Bus | None = None
         self._done: dict[str, dict[str, None]] = {}
         self._ahead: dict[str, set[str]] = {}
+        self._turns: dict[str, _Turn] = {}
         self._acked_at = 0.0
         self.losses = 0
         """How often entries had been trimmed before this group was given them; each time is also in the log."""
@@ -85,6 +86,7 @@ class StreamBusConsumer:
             _log.warning("what was handled last could not be acked and will come again", error=str(error))
         finally:
             self._done.clear()
+            self._turns.clear()
             await bus.close()
 
     async def __aenter__(self) -> Self:
@@ -140,7 +142,8 @@ class StreamBusConsumer:
 
     async def _entries(self, kind: str, page: int) -> AsyncGenerator[tuple[Entry, Event], None]:
         """What nobody has done, without end; trouble that passes is waited out."""
-        turn, pauses = _Turn(), 0
+        turn, pauses = self._turns.setdefault(kind, _Turn()), 0
+        turn.own = True  # the rest is as the loop before left it, so that beginning again costs others little
         while True:
             try:
                 if not turn.ready:
