@@ -7,6 +7,7 @@ import msgspec
 from artery.engine.service import Engine
 from artery.indicators.vwap import DAY_MS, MINUTE_MS, Vwap
 from artery.model.events import Trade
+from artery.model.taken import Run
 from tests.engine.made import T0, House, candle, trade
 
 MORNING = [trade(seq, T0 + seq * 7_000, f"{100 + seq % 17}.{seq % 10}", f"0.{1 + seq % 9}") for seq in range(1, 41)]
@@ -72,6 +73,27 @@ async def test_a_trade_that_is_on_the_bus_a_second_time_is_counted_once_also_aft
     assert await vwap(home) == batch(MORNING, 4)
 
 
+async def test_a_trade_with_a_lower_place_than_one_before_it_is_in_the_average_as_in_batch(home: House) -> None:
+    low, rest = MORNING[10:14], [*MORNING[:10], *MORNING[14:]]
+    await home.append(*rest[:20], low[1], candle(4))
+    await started(home)
+    await home.append(low[0], low[1], *rest[20:], low[0], candle(4, rev=1))
+    await started(home)  # what was summed is known to the next one too
+    await home.append(*low[2:], rest[3], candle(4, rev=2))
+    await started(home)
+    assert await vwap(home) == batch(MORNING, 4)
+
+
+async def test_a_lower_place_that_the_lake_has_not_counts_after_the_sums_were_made_anew(home: House) -> None:
+    await home.append(*MORNING[1:30], candle(4))
+    home.commit_trades(*MORNING[1:30], trade="29")
+    await home.bus.trim("trade", keep=1)
+    await started(home)
+    await home.append(*MORNING[30:], MORNING[0], MORNING[5], candle(4, rev=1))
+    await started(home)
+    assert await vwap(home) == batch(MORNING, 4)
+
+
 async def test_an_absurd_trade_spoils_no_average_live_or_counted_anew(home: House) -> None:
     odd = [trade(21, T0 + 30 * DAY_MS, "5"), trade(22, T0 + 60_000, "5", "99999999999999999999")]
     odd[0] = msgspec.structs.replace(odd[0], event_ts=T0 + 140_000)
@@ -109,4 +131,4 @@ def test_sums_of_the_lake_are_exact(home: House) -> None:
     for one in fine:
         wanted = _EXACT.add(wanted, _EXACT.multiply(one.px, one.sz))
     assert found.sums["SIM:BTC"][T0] == (wanted, sum(one.sz for one in fine))
-    assert (found.position, found.reached) == ("9", {"SIM:BTC": (1, 9)})
+    assert (found.position, found.taken) == ("9", {"SIM:BTC": [Run((1, 1), (1, 9))]})

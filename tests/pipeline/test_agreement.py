@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from artery.bus.base import START
-from artery.model import codec, fold
+from artery.model import codec, fold, taken
 from artery.model.events import Candle, Trade
 from artery.model.periods import DERIVED, Period
-from artery.pipeline import taken
 from artery.pipeline.bars import batch_of
 from artery.pipeline.candles import KEEP_MS, CandleBook
 from artery.pipeline.decode import Raw

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from artery.model import codec, fold
 from artery.model.events import Candle, Clock, Mark, Trade
 from artery.model.periods import Period
+from artery.model.taken import Run
 from artery.pipeline import bars
 from artery.pipeline.bars import batch_of, feed_rows, history_rows, record_batch
 from artery.pipeline.folding import trade_bars
 from artery.pipeline.minutes import Span
-from artery.pipeline.taken import Run
 from artery.wire import history
 
 BASE = 1_730_000_100_000

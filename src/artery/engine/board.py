@@ -15,6 +15,7 @@ from artery.lake.sums import Traded
 from artery.model.events import Candle, Trade
 from artery.model.fold import counts
 from artery.model.periods import Period
+from artery.model.taken import Run, Standing, Taken
 from artery.model.tickers import parse_ticker
 
 SERIES_MAX = 10_000
@@ -30,12 +31,11 @@ class _Series:
 
 
 class _Market:
-    """One market's sums, and how far in the trade stream and in the market's series, (epoch, seq), they reach."""
+    """One market's sums, and how far in the trade stream they reach."""
 
-    def __init__(self, sums: Vwap, position: str = START, reached: tuple[int, int] = (0, 0)) -> None:
+    def __init__(self, sums: Vwap, position: str = START) -> None:
         self.sums = sums
         self.position = position
-        self.reached = reached
         self.changed = False
 
 
@@ -50,6 +50,7 @@ class Board:
         self._series_max = series_max
         self._series: dict[Key, _Series] = {}
         self._markets: dict[tuple[str, str], _Market] = {}
+        self._taken = Taken()
         self.behind: set[Key] = set()
 
     def __len__(self) -> int:
@@ -74,22 +75,26 @@ class Board:
 
     def restore_market(self, raw: bytes) -> None:
         saved = msgspec.json.decode(raw, type=SavedMarket)
-        self._markets[saved.provider, saved.coin] = _Market(Vwap(saved.sums), saved.position, saved.reached)
+        name = (saved.provider, saved.coin)
+        self._markets[name] = _Market(Vwap(saved.sums), saved.position)
+        self._taken.add({name: saved.taken})
 
     def recount(self, found: Traded, now_ms: int) -> None:
         """Every market's sums as the lake has them now: what the log has after its position is to be taken in again."""
-        self._markets = {}
+        self._markets, self._taken = {}, Taken()
         for name, minutes in list(found.sums.items())[: self._series_max]:
-            market = _Market(Vwap(), found.position, found.reached[name])
+            market = _Market(Vwap(), found.position)
             for minute, sums in minutes.items():
                 market.sums.add_sums(minute, sums, now_ms)
             market.changed = True
             self._markets[parse_ticker(name)] = market
+            self._taken.add({parse_ticker(name): found.taken[name]})
         for series in self._series.values():
             series.shown = True
 
     def trade(self, position: str, trade: Trade) -> None:
-        """Sum a trade, once; a foreign one is left out, as no clock vouches for it, and so is an absurd one."""
+        """Sum a trade, once, whatever came before it. A foreign one is left out, as no clock vouches for it; so is an
+        absurd one, and one of which nobody knows whether it was summed."""
         if not trade.epoch or not counts(trade):
             return
         name = (trade.provider, trade.coin)
@@ -102,9 +107,10 @@ class Board:
         if place(position) > place(market.position):
             market.position = position
             market.changed = True
-            if (trade.epoch, trade.seq) > market.reached:  # else it is on the bus a second time
+            at = (trade.epoch, trade.seq)
+            if self._taken.standing(name, at) is Standing.NEW:  # else it is on the bus a second time, or may be
                 market.sums.add(trade.ts, trade.px, trade.sz, trade.event_ts)
-                market.reached = (trade.epoch, trade.seq)
+                self._taken.add({name: [Run(at, at)]})
 
     def candle(self, position: str, candle: Candle) -> None:
         """Take a candle in, open or closed."""
@@ -148,6 +154,7 @@ class Board:
     def markets_to_write(self) -> Iterator[tuple[str, bytes]]:
         for (provider, coin), market in self._markets.items():
             if market.changed:
-                saved = SavedMarket(provider, coin, market.position, market.sums.state(), market.reached)
+                runs = self._taken.runs((provider, coin))
+                saved = SavedMarket(provider, coin, market.position, market.sums.state(), runs)
                 yield f"{MARKETS}{provider}:{coin}", msgspec.json.encode(saved)
             market.changed = False

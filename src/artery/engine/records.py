@@ -10,6 +10,7 @@ from artery.indicators.standard import NAMES, VWAP, Values
 from artery.indicators.track import Saved, Track
 from artery.indicators.vwap import Vwap, has_vwap
 from artery.model.periods import Period
+from artery.model.taken import Run
 
 SERIES = "artery:engine:series:"
 MARKETS = "artery:engine:market:"
@@ -37,14 +38,14 @@ class SavedSeries(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SavedMarket(msgspec.Struct, frozen=True, array_like=True):
-    """A market's sums, and the places in the trade stream and in the market's own series that they have reached, in one
-    value."""
+    """A market's sums, the place in the trade stream that they have reached, and the places in the market's own series
+    that are in them, in one value."""
 
     provider: str
     coin: str
     position: str
     sums: vwap.State
-    reached: tuple[int, int] = (0, 0)
+    taken: list[Run]
 
 
 def record(key: Key, track: Track, sums: Vwap | None, position: str) -> bytes:

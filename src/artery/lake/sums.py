@@ -1,6 +1,6 @@
 """What was traded, summed by market and minute, and the place in the log up to which that is all."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Context, Decimal
 from typing import Any
@@ -13,6 +13,7 @@ from pyiceberg.table import Table as IcebergTable
 
 from artery.lake.tables import EXACT
 from artery.model.fold import AHEAD_MAX_MS, SIZE_MAX
+from artery.model.taken import Run
 
 pc: Any = compute  # its stubs know no decimals
 MINUTE_MS = 60_000
@@ -25,12 +26,12 @@ Sums = tuple[Decimal, Decimal]
 
 
 class Traded(msgspec.Struct, frozen=True):
-    """The sums of each ticker by the start of the minute, its newest trade's place in its series, and the position in
+    """The sums of each ticker by the start of the minute, the places of its trades in its series, and the position in
     the trade stream that all of it reaches."""
 
     position: str
     sums: Mapping[str, Mapping[int, Sums]] = {}
-    reached: Mapping[str, tuple[int, int]] = {}
+    taken: Mapping[str, Sequence[Run]] = {}
 
 
 def traded(handle: IcebergTable, snapshot_id: int, position: str, start_ms: int) -> Traded:
@@ -40,16 +41,17 @@ def traded(handle: IcebergTable, snapshot_id: int, position: str, start_ms: int)
     names = ("ticker", "ts", "price", "size", "epoch", "seq", "received")
     scan = handle.scan(row_filter=wanted, snapshot_id=snapshot_id, selected_fields=names)
     sums: dict[str, dict[int, Sums]] = {}
-    reached: dict[str, tuple[int, int]] = {}
+    ends: dict[tuple[str, int], tuple[int, int, int]] = {}
     for batch in scan.to_arrow_batch_reader():
         rows = pa.Table.from_batches([batch])
         for ticker, minute, value, size in _summed(_counting(rows)):
             mine = sums.setdefault(ticker, {})
             old = mine.get(minute, (Decimal(0), Decimal(0)))
             mine[minute] = _EXACT.add(old[0], value), _EXACT.add(old[1], size)
-        for ticker, epoch, seq in _last(rows):
-            reached[ticker] = max((epoch, seq), reached.get(ticker, (0, 0)))
-    return Traded(position, sums, reached)
+        for ticker, epoch, first, last, count in _ends(rows):
+            known = ends.get((ticker, epoch), (first, last, 0))
+            ends[ticker, epoch] = min(first, known[0]), max(last, known[1]), count + known[2]
+    return Traded(position, sums, _runs(ends))
 
 
 def _counting(rows: pa.Table) -> pa.Table:
@@ -70,6 +72,16 @@ def _summed(rows: pa.Table) -> list[tuple[str, int, Decimal, Decimal]]:
     return list(zip(*each, strict=True))
 
 
-def _last(rows: pa.Table) -> list[tuple[str, int, int]]:
-    found = rows.group_by(["ticker", "epoch"]).aggregate([("seq", "max")])
-    return list(zip(*[found[name].to_pylist() for name in ("ticker", "epoch", "seq_max")], strict=True))
+def _ends(rows: pa.Table) -> list[tuple[str, int, int, int, int]]:
+    found = rows.group_by(["ticker", "epoch"]).aggregate([("seq", "min"), ("seq", "max"), ("seq", "count")])
+    names = ("ticker", "epoch", "seq_min", "seq_max", "seq_count")
+    return list(zip(*[found[name].to_pylist() for name in names], strict=True))
+
+
+def _runs(ends: Mapping[tuple[str, int], tuple[int, int, int]]) -> dict[str, list[Run]]:
+    """One of each epoch; where trades do not follow each other, nobody knows which of them are there."""
+    found: dict[str, list[Run]] = {}
+    for (ticker, epoch), (first, last, count) in sorted(ends.items()):
+        run = Run((epoch, first), (epoch, last), whole=count == last - first + 1)
+        found.setdefault(ticker, []).append(run)
+    return found

@@ -16,12 +16,12 @@ from artery.lake.tables import EXACT
 from artery.model.events import Candle, Clock, Mark
 from artery.model.fold import Bar, Place
 from artery.model.periods import DERIVED, Period
+from artery.model.taken import Market, Run
 from artery.pipeline import decode
 from artery.pipeline.candles import KEEP_MS
 from artery.pipeline.decode import Raw
 from artery.pipeline.minutes import DAY_MS, Span
 from artery.pipeline.parts import Batch, Partial
-from artery.pipeline.taken import Market, Run
 
 pc: Any = compute  # its stubs do not know structs
 BAR, CLOCK, MARK, VENUE, REACH, END = "bar", "clock", "mark", "venue", "reach", "end"

@@ -9,9 +9,9 @@ from artery.model.codec import candle_texts
 from artery.model.events import Candle
 from artery.model.fold import join
 from artery.model.periods import DERIVED, Period
+from artery.model.taken import Taken
 from artery.pipeline.minutes import DAY_MS, Minutes
 from artery.pipeline.parts import Batch, Held, Key, Partial, Shown, State, shown_as, venue_bar
-from artery.pipeline.taken import Taken
 
 KEEP_MS = 3_600_000
 SLOW_MS = 5_000

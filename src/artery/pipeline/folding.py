@@ -11,12 +11,12 @@ from pyarrow import compute
 from artery.model.events import EXTERNAL
 from artery.model.fold import AHEAD_MAX_MS, SIZE_MAX
 from artery.model.periods import DERIVED, Period
+from artery.model.taken import Run, Standing, Taken, runs_of
 from artery.pipeline import columns
 from artery.pipeline.bars import BAR, PLACE, PLACE_NAMES, REACH, SCHEMA, partial_of
 from artery.pipeline.columns import Trades
 from artery.pipeline.decode import Raw
 from artery.pipeline.parts import Partial
-from artery.pipeline.taken import Run, Standing, Taken, runs_of
 
 _SERIES = ("provider", "coin", "epoch")
 _AGGREGATES: Any = [("first", "min"), ("last", "max"), ("n", "sum"), ("high", "max"), ("low", "min")]

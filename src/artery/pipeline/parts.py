@@ -8,8 +8,8 @@ import msgspec
 from artery.model.codec import candle_texts
 from artery.model.events import Candle
 from artery.model.fold import Bar
+from artery.model.taken import Market, Reach, Run
 from artery.pipeline.minutes import Minutes, Span
-from artery.pipeline.taken import Market, Reach, Run
 
 Key = tuple[str, str, int, int]
 """(provider, coin, period in s, start in ms), as `Candle.key`."""

@@ -17,6 +17,7 @@ from artery.lake.tables import OHLC, TRADES
 from artery.model.events import Candle
 from artery.model.fold import Bar
 from artery.model.periods import Period
+from artery.model.taken import Market, Run
 from artery.model.tickers import parse_ticker
 from artery.pipeline.bars import BAR, batch_of
 from artery.pipeline.candles import KEEP_MS
@@ -24,7 +25,6 @@ from artery.pipeline.merges import Slice, within
 from artery.pipeline.minutes import Minutes
 from artery.pipeline.parts import Held, Key, State
 from artery.pipeline.rows import candle_of
-from artery.pipeline.taken import Market, Run
 from artery.pipeline.transforms import SLACK_MS, counting, partials
 
 

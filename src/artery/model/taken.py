@@ -1,7 +1,7 @@
-"""Which places of its series a book has taken, market by market. Pure.
+"""Which places of its series a reader of trades has taken, market by market. Pure.
 
 A feed's trades rise without a hole, so nearly every market has one run. A trade with a lower place than others that
-were taken is new unless its own place was; where too many runs had to be joined nobody can tell, and the lake decides.
+were taken is new unless its own place was; where too many runs had to be joined nobody can tell.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -48,6 +48,10 @@ class Taken:
     def known(self) -> list[tuple[Market, list[Run]]]:
         """A copy of all of it."""
         return [(market, list(runs)) for market, runs in self._runs.items()]
+
+    def runs(self, market: Market) -> list[Run]:
+        """A copy of those of one market."""
+        return list(self._runs.get(market, ()))
 
     def meets(self, reach: Reach) -> bool:
         """Whether some of these places may have been taken before."""

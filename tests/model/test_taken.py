@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from artery.pipeline.taken import RUNS_MAX, Run, Standing, Taken, runs_of
+from artery.model.taken import RUNS_MAX, Run, Standing, Taken, runs_of
 
 M = ("sim", "BTC")
 NEW, REPEAT, DOUBTFUL = Standing.NEW, Standing.REPEAT, Standing.DOUBTFUL
