@@ -17,7 +17,7 @@ from artery.pipeline.candles import KEEP_MS
 from artery.pipeline.merges import Slice
 from artery.pipeline.parts import Key
 from artery.pipeline.rows import candle_of
-from artery.pipeline.transforms import candles_of, late_windows
+from artery.pipeline.transforms import candles_of, late_windows, within_windows
 
 _KEY: dict[str, pa.DataType] = {"ticker": pa.string(), "period_s": pa.int32(), "start": TIME}
 
@@ -64,13 +64,14 @@ def table_of(keys: Sequence[Key]) -> pa.Table:
 
 def _correct(session: Any, mine: DataFrame, late: DataFrame) -> list[Candle]:
     start_us = F.unix_micros("start")
-    found = late.agg(F.min(start_us), F.max(start_us), F.collect_set("period_s")).first()
+    found = late.agg(F.min(start_us), F.max(start_us), F.collect_set("period_s"), F.collect_set("ticker")).first()
     if found is None or found[0] is None:
         return []
     part = Slice(found[0], found[1], tuple(sorted(found[2])))
     reach = Slice(part.low, part.high + max(part.periods) * 1_000_000)
     kept = session.table(f"{NAME}.{TRADES.full_name}").unionByName(mine)
-    inside = kept.where(merges.within(F.col("ts"), reach)).dropDuplicates(list(TRADES.key))
+    near = kept.where(merges.within(F.col("ts"), reach) & F.col("ticker").isin(*found[3]))
+    inside = within_windows(near, late).dropDuplicates(list(TRADES.key))
     merges.merge_recomputed(candles_of(inside, late), part)
     stored = session.table(f"{NAME}.{OHLC.full_name}").where(merges.within(F.col("start"), part))
     corrected = stored.where(F.col("period_s").isin(*part.periods)).join(late, [*OHLC.key], "left_semi")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (the name that everyone gives it)
 
 from artery.model.fold import AHEAD_MAX_MS, SIZE_MAX
@@ -58,14 +58,20 @@ def late_windows(trades: DataFrame, keep_ms: int, periods: Sequence[Period] = DE
     )
 
 
+def within_windows(trades: DataFrame, windows: DataFrame) -> DataFrame:
+    """The trades that lie in one of these windows; all of the time around them may be a whole day of every market."""
+    of = windows.select(F.col("ticker").alias("of"), F.col("start").alias("low"), _end().alias("high"))
+    inside = (F.col("ts") >= F.col("low")) & (F.col("ts") < F.col("high"))
+    return trades.join(of, (F.col("ticker") == F.col("of")) & inside, "left_semi")
+
+
 def candles_of(trades: DataFrame, windows: DataFrame) -> DataFrame:
     """These windows as closed rows of `ohlc`, folded from the lake's trades.
 
     A row that the lake does not have yet is a correction too: the bus may have had the candle without these trades.
     """
     place = F.struct("ts", "epoch", "seq")
-    end = F.timestamp_millis(F.unix_millis("start") + F.col("period_s").cast("long") * F.lit(1_000))
-    inside = (F.col("ts") >= F.col("start")) & (F.col("ts") < end)
+    inside = (F.col("ts") >= F.col("start")) & (F.col("ts") < _end())
     return (
         counting(trades)
         .join(windows.withColumnRenamed("ticker", "of"), (F.col("ticker") == F.col("of")) & inside, "inner")
@@ -86,3 +92,8 @@ def candles_of(trades: DataFrame, windows: DataFrame) -> DataFrame:
             F.current_timestamp().alias("updated"),
         )
     )
+
+
+def _end() -> Column:
+    """Where a window ends."""
+    return F.timestamp_millis(F.unix_millis("start") + F.col("period_s").cast("long") * F.lit(1_000))
