@@ -13,6 +13,7 @@ from artery.bus.open import open_bus
 from artery.errors import Unavailable
 from artery.model import codec
 from artery.pipeline import merges
+from artery.pipeline import running as module
 from artery.pipeline.progress import LOOK_AFTER_S, Patience
 from artery.pipeline.running import STORE_STUCK_S, STUCK_S, Running
 from artery.pipeline.storage import TRY_FOR_S
@@ -131,6 +132,23 @@ async def test_a_lake_that_is_no_longer_kept_is_noticed(spark: House, settings: 
         await asyncio.wait({running._keeping})
         with pytest.raises(Unavailable, match="no longer kept: out of order"):
             await running.check()
+    await bus.close()
+
+
+async def test_a_java_that_no_longer_answers_is_noticed(
+    spark: House, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its driver would hold the lock for ever, and nobody else could make candles."""
+    bus, woken = open_bus(settings.bus_url()), threading.Event()
+    async with pipeline(spark, settings, bus, epoch=1, killed=False) as running:
+        await running.check()
+        monkeypatch.setattr(module, "ANSWER_S", 0.2)
+        running._thread.submit(woken.wait, 60.0)  # as a call to a Java that is stopped
+        try:
+            with pytest.raises(Unavailable, match="Java has not answered"):
+                await running.check()
+        finally:
+            woken.set()
     await bus.close()
 
 

@@ -43,6 +43,8 @@ FIRST_BATCH_S = 120.0
 STUCK_S, STORE_STUCK_S = 90.0, TRY_FOR_S + 300.0
 """How long there may be something to do for a query without a batch done; after that it hangs. A batch of the lake may
 be tried again for ten minutes before its query gives up by itself."""
+ANSWER_S = 90.0
+"""How long Java may take to say how the queries are; after that it hangs, and its driver holds the lock in vain."""
 PREPARE_S = 60.0
 QUIET_S = 10.0
 COUNT_S = 1.0
@@ -107,12 +109,16 @@ class Running:
         self._storing = asyncio.create_task(self._store_too(session))
 
     async def check(self) -> None:
-        """Raise if a query has died or hangs, or the lake is no longer kept."""
+        """Raise if a query has died or hangs, Java does not answer, or the lake is no longer kept."""
         if self._storing and self._storing.done():
             self._storing.result()
         if self._keeping and self._keeping.done():
             raise Unavailable(f"the lake is no longer kept: {self._keeping.exception() or 'no reason given'}")
-        await self._in_thread(self._check)
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                await self._in_thread(self._check)
+        except TimeoutError:
+            raise Unavailable(f"Java has not answered for {ANSWER_S:.0f} s") from None
 
     def batches(self) -> tuple[int, int]:
         """The last batch that each query has done, -1 before the first."""
