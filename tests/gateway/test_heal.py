@@ -232,6 +232,16 @@ def test_a_message_without_a_place_passes() -> None:
     assert watcher.seen == [("TRADE", "")]
 
 
+@pytest.mark.parametrize("garbage", ["x", "1", "1.x", "1.2.x", "1.2", "..", "1.٣.2", "1." + "9" * 5_000 + ".1"])
+async def test_a_place_that_is_none_ends_nothing_and_costs_nobody_an_event(ward: Ward, garbage: str) -> None:
+    await ward.write(*[trade(n) for n in range(1, 6)])
+    ward.bring(trade(1))
+    ward.healer.accept([Message(BTC, "TRADE", garbage, b"{}")])
+    ward.bring(trade(2), trade(3), trade(5))
+    await until(lambda: ward.watcher.seen[-1][1] == str(trade(5).position))
+    assert [at for at in ward.watcher.places() if at != garbage] == [str(trade(n).position) for n in range(1, 6)]
+
+
 async def test_redis_that_cuts_its_subscribers_costs_nobody_an_event(tmp_path: Path) -> None:
     server = RedisServer(tmp_path / "redis").start()
     try:

@@ -108,11 +108,9 @@ class Healer:
         if wound is not None:
             self._hold(key, wound, message)
             return False
-        epoch, _, rest = message.position.partition(".")
-        seq = int(rest.partition(".")[0])
         last = self._last.get(key)
-        if last is not None and last[0] == epoch and last[1] + 1 == seq:
-            self._last[key] = (epoch, seq, message.position)
+        if last is not None and message.position.startswith(f"{last[0]}.{last[1] + 1}."):
+            self._last[key] = (last[0], last[1] + 1, message.position)
             return True
         return self._odd(key, message)
 
@@ -133,7 +131,7 @@ class Healer:
     def _known(self, key: _Key) -> Position | None:
         """Where a series stands, those events included that are just being passed on."""
         here, passed = self._hub.place(*key), self._last.get(key)
-        last = Position.parse(passed[2]) if passed else None
+        last = _position(passed[2]) if passed else None
         return last if last is not None and (here is None or last > here) else here
 
     def _is_watched(self, channel: str) -> bool:
