@@ -12,8 +12,11 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
+from artery.gateway import frames
+from artery.gateway.frames import Batch
 from artery.gateway.limits import LIMITS, Limits
 from artery.gateway.protocol import StreamProtocol
+from artery.gateway.session import SLOW
 from artery.model.events import Book, Trade
 from tests.gateway.made import BTC, ETH, T0, book, message, trade
 from tests.gateway.running import WAIT_S, Running, hear, started, subscribe, until
@@ -87,6 +90,20 @@ async def test_trades_are_never_thinned_so_a_slow_client_is_closed(running: Runn
     heard, code = await everything(client)
     assert code == 4008
     assert [int(item["data"]["seq"]) for item in heard] == list(range(1, len(heard) + 1))
+
+
+async def test_nothing_is_kept_for_a_client_that_was_let_go_in_the_middle_of_a_round(running: Running) -> None:
+    client = await lazy(running, TRADES)
+    server, sent = connection_of(running), 0
+    while not server._paused:
+        await flood(running, trade, sent + 1, 500)
+        sent += 500
+    server.close(SLOW, "a replay's share of this round was too much")
+    server.deliver(Batch([frames.event(message(trade(sent + 1)))]))
+    assert server._queue is None
+    heard, code = await everything(client)
+    assert code == SLOW
+    assert max(int(item["data"]["seq"]) for item in heard) <= sent
 
 
 async def test_others_get_everything_while_one_does_not_read(running: Running) -> None:

@@ -151,6 +151,8 @@ class StreamProtocol(asyncio.Protocol):
         if not self._paused and not self._queue:
             self._transport.write(batch.wire)
             return
+        if self._over():  # let go in the middle of a round: nothing follows the close frame, and nothing is kept
+            return
         queue = self._waiting()
         before = queue.conflated
         fits = all(queue.push(frame) for frame in batch.frames)
