@@ -9,10 +9,12 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from websockets.exceptions import InvalidStatus
 
 from artery.gateway import keys
 from artery.gateway.access import Access, Credential
 from artery.gateway.grants import Grant
+from artery.gateway.limits import Limits
 from artery.gateway.sessions import TASKS
 from tests.gateway.made import BTC, trade
 from tests.gateway.running import Running, hear, say, subscribe, until
@@ -62,6 +64,25 @@ async def test_too_many_early_frames_end_the_connection(running: Running, held: 
         assert (code, said[0]["code"]) == (4029, "rate_limited")
     held.go.set()
     await until(lambda: not running.gateway.sessions.everyone())
+
+
+async def test_who_is_being_verified_takes_a_place_at_the_door_until_that_is_over(
+    running: Running, held: Slowly
+) -> None:
+    sessions = running.gateway.sessions
+    sessions.limits = Limits(unverified=2)
+    async with running.connect() as first, running.connect(), running.http() as http:
+        await until(lambda: sessions.unverified == 2)
+        with pytest.raises(InvalidStatus) as refused:
+            await running.connect()
+        assert refused.value.response.status_code == 503
+        assert (await http.get("/healthz")).status_code == 200
+        first.transport.abort()
+        await until(lambda: sessions.unverified == 1)
+        async with running.connect() as third:
+            held.go.set()
+            assert (await subscribe(third, BTC))["type"] == "subscribed"
+            assert sessions.unverified == 0
 
 
 def session_tasks() -> list[str]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as some
 from artery.errors import NotAllowed, TooMuch
 from artery.gateway import keys
 from artery.gateway.access import Access, Credential
+from artery.gateway.limits import LIMITS
 from artery.gateway.rates import Rates, network
 from artery.gateway.service import CROWD_S, rates_of
 from artery.settings import Settings
@@ -154,6 +155,16 @@ def test_a_thousand_clients_of_one_key_may_come_back_at_once() -> None:
     rates = rates_of(settings.connects_per_s, CROWD_S)
     let_in = sum(rates.take("key", 0.0) == 0.0 for _ in range(5_000))
     assert let_in == pytest.approx(2_000, abs=1), "connected, cut, and back, and no more than that"
+
+
+def test_the_limits_of_a_connection_are_those_that_clients_were_told() -> None:
+    kib = 1_024
+    assert (LIMITS.queue_events, LIMITS.queue_bytes, LIMITS.control_frames) == (256, 1_024 * kib, 64)
+    assert (LIMITS.subscriptions, LIMITS.ping_s, LIMITS.idle_s) == (1_000, 20.0, 60.0)
+    assert (LIMITS.inbound_bytes, LIMITS.frames_per_s, LIMITS.frames_burst) == (64 * kib, 20.0, 60.0)
+    assert (LIMITS.early_frames, LIMITS.early_bytes) == (64, 64 * kib)
+    assert (LIMITS.verify_s, LIMITS.unverified) == (10.0, 200)
+    assert (LIMITS.replay_bytes, LIMITS.held_bytes, LIMITS.replays) == (64 * kib * kib, 64 * kib * kib, 8)
 
 
 async def _wear_out(running: Running) -> None:
