@@ -1,5 +1,6 @@
 """Whether anyone is left on a topic, which only libzmq's own tree of subscriptions knows."""
 
+import secrets
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -8,12 +9,11 @@ import zmq
 from artery.wire.sockets import prepare
 
 _ASK = "inproc://left"
-_NEXT, _END = b"next", b"end"
 
 
 class Left:
-    """Asks the clients' XPUB by a peer of its own, which comes to a topic and leaves it in one message: set to VERBOSE,
-    XPUB tells of that leaving only if nobody else is there. Belongs to the thread that XPUB belongs to."""
+    """Asks the clients' XPUB by a peer of its own, which comes to topics and leaves them in one message: set to
+    VERBOSE, XPUB tells of such a leaving only if nobody else is there. Belongs to the thread that XPUB belongs to."""
 
     def __init__(self, context: "zmq.Context[Any]", clients: Any) -> None:
         self._clients = clients
@@ -21,6 +21,8 @@ class Left:
         self._clients.bind(_ASK)
         self._peer: Any = prepare(context.socket(zmq.XSUB))
         self._peer.connect(_ASK)
+        self._sign = b"left" + secrets.token_bytes(16)
+        """Where what was asked begins and ends: of a frame itself libzmq cannot always say who sent it."""
 
     def ask(self, topics: Collection[bytes]) -> Iterator[tuple[bytes, bool]]:
         """What XPUB has to hand over, frame by frame, and whether it is the answer that the topic has nobody left; a
@@ -28,30 +30,22 @@ class Left:
         moment it withholds leavings, which may be the end of one."""
         self._clients.setsockopt(zmq.XPUB_VERBOSER, 0)
         self._clients.setsockopt(zmq.XPUB_VERBOSE, 1)
-        for topic in topics:
-            self._peer.send_multipart([b"\1" + topic, b"\0" + topic, _NEXT])
-        self._clients.getsockopt(zmq.EVENTS)  # has it read them
+        asked = [kind + topic for topic in topics for kind in (b"\1", b"\0")]
+        self._peer.send_multipart([self._sign, *asked, self._sign])
+        self._clients.getsockopt(zmq.EVENTS)  # has it read them: one message, so nobody's frames are in between
         self._clients.setsockopt(zmq.XPUB_VERBOSER, 1)
-        self._peer.send(_END)
-        asked: bytes | None = None
-        while (frame := self._clients.recv(copy=False)).bytes != _END or not _is_inside(frame):
-            if not _is_inside(frame):
-                yield frame.bytes, False
-            elif frame.bytes == _NEXT:
-                asked = None
-            elif frame.bytes[:1] == b"\1":
-                asked = frame.bytes[1:]
-            else:  # else it is libzmq's word about a connection that has ended
-                yield frame.bytes, frame.bytes[1:] == asked
+        self._peer.send(self._sign)
+        signs = 0
+        while True:
+            frame = self._clients.recv(zmq.NOBLOCK)  # all of it is there: nothing may hold up the proxy
+            if frame == self._sign:
+                signs += 1
+                if signs == 3:
+                    return
+            elif signs != 1:
+                yield frame, False
+            elif frame[:1] == b"\0":
+                yield frame, True
 
     def close(self) -> None:
         self._peer.close(linger=0)
-
-
-def _is_inside(frame: Any) -> bool:
-    """Whether it came from no connection."""
-    try:
-        frame.get("Peer-Address")
-    except zmq.ZMQError:
-        return True
-    return False
