@@ -66,6 +66,20 @@ async def test_an_error_of_the_venue_is_one_sentence(both: tuple[Running, House]
     assert done.err.strip().splitlines()[-1] == "artery: the history could not be fetched: why"
 
 
+async def test_what_could_only_be_brought_in_part_is_shown_and_said(
+    both: tuple[Running, House], tmp_path: Path
+) -> None:
+    running, house = both
+    words = ("history", "SIM:BTC", "1m", "--since", "1h", "--fetch", "--json")
+    command = asyncio.create_task(asyncio.to_thread(artery, *words, folder=tmp_path))
+    request_id = await asked(house)
+    await running.candles(msgspec.structs.replace(candle(0, close=7), start_ts=NOW_MS - 2 * MINUTE.ms))
+    await outcome_of(house, request_id, HistoryReadyNotification.PARTIAL)
+    done = await command
+    assert [row["close"] for row in json.loads(done.out)] == ["7"]
+    assert (done.code, done.sentence) == (1, "only a part of it could be fetched: why")
+
+
 async def test_without_a_relay_it_says_how_to_start_one(tmp_path: Path) -> None:
     async with started(tmp_path) as running:
         write_note(running.settings.folder, Note("gateway", os.getpid(), running.url))

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -157,12 +158,10 @@ def test_a_lost_candle_is_a_gap_of_its_time_and_a_repeated_one_is_nothing() -> N
     assert (gap.from_ms, gap.to_ms) == (3 * MINUTE, 8 * MINUTE), "a new epoch; a correction is of an older time"
 
 
-async def test_with_a_lake_fetched_history_is_read_at_the_snapshot_that_was_announced(
-    house: House, tmp_path: Path
-) -> None:
+async def fetched(house: House, folder: Path, **said: Any) -> Any:
+    """History that is fetched and read from a lake of four candles, at the snapshot that has three of them."""
     await house.ingestor()
-    folder = tmp_path / "lake"
-    folder.mkdir()
+    await asyncio.to_thread(folder.mkdir)
     ensure_tables(open_catalog(folder))
     append(folder, LAKE_OHLC, [candle("SIM:BTC", NOON + number * MINUTE) for number in range(3)])
     snapshot_id = Lake(folder).snapshot("ohlc")
@@ -174,10 +173,22 @@ async def test_with_a_lake_fetched_history_is_read_at_the_snapshot_that_was_anno
         asked = requests.decode(entry.fields)
         outcome = Ready(
             request_id=asked.request_id, client_id=asked.client_id, ticker="SIM:BTC", period_s=60, start_ms=NOON,
-            end_ms=NOON + 10 * MINUTE, status=Ready.READY, rows=3, snapshot_id=snapshot_id,
+            end_ms=NOON + 10 * MINUTE, rows=3, snapshot_id=snapshot_id, **said,
         )  # fmt: skip
         done = requests.Record(requests.text(asked), "done", outcome=requests.text(outcome))
         await house.store.put(requests.key(asked.request_id), requests.write_record(done))
-        table = await soon(reading)
+        return await soon(reading)
+
+
+async def test_with_a_lake_fetched_history_is_read_at_the_snapshot_that_was_announced(
+    house: House, tmp_path: Path
+) -> None:
+    table = await fetched(house, tmp_path / "lake", status=Ready.READY)
     assert table.schema.names == ["start", "o", "h", "l", "c", "v", "n", "closed", "rev"]
     assert table.column("start").to_pylist() == [NOON + number * MINUTE for number in range(3)]
+
+
+async def test_history_of_which_only_a_part_could_be_fetched_comes_with_a_warning(house: House, tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="only a part of it could be fetched.*the venue is away"):
+        table = await fetched(house, tmp_path / "lake", status=Ready.PARTIAL, error="the venue is away")
+    assert table.num_rows == 3

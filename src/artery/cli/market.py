@@ -10,6 +10,7 @@ import typer
 from artery.cli import show
 from artery.cli.environment import local_key, running, settings_now
 from artery.cli.running import Json
+from artery.errors import Unavailable
 from artery.settings import Settings
 
 
@@ -61,8 +62,7 @@ def history(
     from artery.client import history as read
 
     settings, url = running(settings_now())
-    if fetch:
-        asyncio.run(_bring(settings, market, period, since))
+    failed = asyncio.run(_bring(settings, market, period, since)) if fetch else ""
     rows = [candle_cells(row) for row in read(url, local_key(settings), market, period, since).to_pylist()]
     if json:
         show.as_json([dict(zip(CANDLE_COLUMNS, row, strict=True)) for row in rows])
@@ -70,10 +70,13 @@ def history(
         show.as_csv(CANDLE_COLUMNS, rows)
     else:
         show.table(CANDLE_COLUMNS, rows, right=CANDLE_COLUMNS[1:])
+    if failed:
+        raise Unavailable(f"only a part of it could be fetched: {failed}")
 
 
-async def _bring(settings: Settings, market: str, period: str, since: str) -> None:
-    """Have the venue's candles brought to the lake, with a bar that moves where a person watches."""
+async def _bring(settings: Settings, market: str, period: str, since: str) -> str:
+    """Have the venue's candles brought to the lake, with a bar that moves where a person watches; return why only a
+    part of them came, if so."""
     from artery.app.relaying import where
     from artery.client.relay import Progress, Relay
 
@@ -84,4 +87,5 @@ async def _bring(settings: Settings, market: str, period: str, since: str) -> No
             move(now.done, f"{now.state}, {now.rows} rows")
 
         async with Relay(found.requests, found.clients, key=settings.relay.key) as relay:
-            await relay.fetch(market, period, since, progress=progress)
+            outcome = await relay.fetch(market, period, since, progress=progress)
+    return outcome.error if outcome.status == outcome.PARTIAL else ""

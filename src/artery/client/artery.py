@@ -23,7 +23,7 @@ from artery.client import frames, indicators
 from artery.client.frames import Event, Gap, Tracker
 from artery.client.names import Since, channel, moment, series, starts, types_of
 from artery.client.symbols import changes, symbols_of
-from artery.client.tables import Kind, cut_short, shaped
+from artery.client.tables import Kind, cut_short, incomplete, shaped
 from artery.client.tries import Busy, Tries
 from artery.errors import BadInput, NotAllowed, TooMuch, Unavailable
 from artery.model.channels import Channel
@@ -133,11 +133,13 @@ class Artery:
         Of more than a million the oldest come, with a warning that says from where to ask again.
 
         With `fetch`, what the lake lacks is brought from the venue before, through the relay; with the client's `lake`
-        it is then read at the snapshot that the outcome names.
+        it is then read at the snapshot that the outcome names. A warning says if only a part came.
         """
         if fetch:
             async with self._relayed() as relay:
                 outcome = await relay.fetch(market, period, since, until, progress=progress)
+            if outcome.status == outcome.PARTIAL:
+                incomplete(outcome.error)
             if self._lake and outcome.snapshot_id:
                 from artery.client.snapshots import candles_of  # late, because of its driver
 

@@ -32,6 +32,11 @@ def cut_short(rows: int, cursor: str) -> None:
     warnings.warn(words, stacklevel=2)
 
 
+def incomplete(error: str) -> None:
+    """Warn whoever asked for history of which only a part could be fetched."""
+    warnings.warn(f"only a part of it could be fetched, and the rest is missing: {error}", stacklevel=2)
+
+
 def _plain(table: pa.Table, time: str) -> pa.Table:
     """Floats for exact numbers, and a time for the milliseconds."""
     for index, field in enumerate(table.schema):
