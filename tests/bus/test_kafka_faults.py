@@ -192,6 +192,24 @@ async def test_what_a_dead_process_held_is_given_to_another_in_order(broker: Kaf
     await bus.close()
 
 
+async def test_what_was_acked_does_not_come_again_though_the_broker_did_not_hear_the_first_time(
+    broker: KafkaServer,
+) -> None:
+    base = broker.new_base()
+    bus, other = KafkaBus(broker.url, base), KafkaBus(broker.url, base)
+    await bus.ensure_group("trade", G)
+    await bus.append("trade", numbered(*range(3)))
+    ids = [entry.id for entry in await bus.read_new("trade", G, "a")]
+    broker.kill()
+    await soon(bus.ack("trade", G, ids))
+    await steady(lambda: bus._readings["trade", G].lane.call(lambda: None))  # the driver has given it up
+    broker.start()
+    await steady(lambda: bus.ack("trade", G, ids))
+    await bus.close()
+    assert (await steady(lambda: other.group("trade", G))).pending == 0
+    await other.close()
+
+
 async def test_an_entry_is_given_up_once_though_the_broker_dies_meanwhile(broker: KafkaServer) -> None:
     bus = KafkaBus(broker.url, broker.new_base())
     await bus.ensure_group("trade", G)

@@ -7,12 +7,14 @@ import pytest
 from prometheus_client import REGISTRY
 
 from artery.bus.base import DEAD, Bus
+from artery.bus.open import open_bus
 from artery.client.bus import StreamBusConsumer
 from artery.errors import Unavailable
 from artery.model.events import Candle
 from tests.client.logs import Log, consumer, published
+from tests.faults.proxy import Proxy
 from tests.kafka import BROKER
-from tests.servers import RedisServer
+from tests.servers import RedisServer, until
 
 
 async def test_a_loop_acks_what_its_body_has_done(log: Log, bus: Bus) -> None:
@@ -143,6 +145,50 @@ async def test_two_consumers_of_a_group_share_its_events(log: Log, bus: Bus) -> 
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
     assert sorted(seen) == sorted(coins)
+
+
+async def test_a_loop_whose_consumer_is_closed_while_it_waits_ends_and_says_so(log: Log, bus: Bus) -> None:
+    await published(log, "A")
+    mine = consumer(log)
+    await mine.connect()
+    events = mine.events("candle")
+    await anext(events)
+    waiting = asyncio.ensure_future(anext(events))  # so A is done, and is acked by the read that waits
+    async with asyncio.timeout(30):
+        while (await bus.group("candle", "cg_mine_candle")).pending:
+            continue
+    await mine.close()
+    with pytest.raises(Unavailable):
+        await waiting
+
+
+async def test_what_is_left_over_and_asked_for_in_vain_has_all_its_tries_all_the_same(server: RedisServer) -> None:
+    direct = server.new_url()
+    async with Proxy(server.port) as proxy:
+        log = Log(f"redis://127.0.0.1:{proxy.port}/{direct.rpartition('/')[2]}")
+        await published(log, "A")
+        tried: list[str] = []
+        async with consumer(log) as mine:
+            await _one_that_fails(mine, tried)
+            proxy.unheard = b"XPENDING"  # what is left over is given out, and counted, and nobody hears of it
+            second = asyncio.ensure_future(_one_that_fails(mine, tried))
+            await until(lambda: proxy.kept_back >= 4)
+            proxy.heal()
+            await second
+            for _ in range(3):
+                await _one_that_fails(mine, tried)
+            await published(log, "B")
+            await _one_that_fails(mine, tried)
+        assert tried == ["A"] * 5 + ["B"]
+        bus = open_bus(direct)
+        assert [(letter.fields["coin"], letter.fields["tries"]) for letter in await bus.read(DEAD)] == [("A", "5")]
+        await bus.close()
+
+
+async def _one_that_fails(mine: StreamBusConsumer, tried: list[str]) -> None:
+    async for event in mine.events("candle"):
+        tried.append(event.coin)  # type: ignore[union-attr]
+        break
 
 
 async def test_a_loop_that_begins_while_the_server_is_away_waits_for_it() -> None:

@@ -25,6 +25,10 @@ class Proxy:
         """Pieces of at most this size; 0 leaves them whole."""
         self.cut_bytes = 0
         """Each connection is reset once this much has passed, in the midst of whatever it is; 0 never."""
+        self.unheard = b""
+        """A connection is reset when the server answers to what has these bytes in it: it is done, and not heard of."""
+        self.kept_back = 0
+        """How often that was so."""
         self.accepted = 0
 
     async def __aenter__(self) -> "Proxy":
@@ -51,7 +55,7 @@ class Proxy:
 
     def heal(self) -> None:
         """Pass everything on again; what a black hole held back arrives late."""
-        self.latency_s, self.slice_bytes, self.cut_bytes = (0.0, 0.0), 0, 0
+        self.latency_s, self.slice_bytes, self.cut_bytes, self.unheard = (0.0, 0.0), 0, 0, b""
         self._passing.set()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -90,6 +94,7 @@ class _Link:
         self._writers: list[asyncio.StreamWriter] = []
         self._task = asyncio.current_task()
         self._passed = 0
+        self._deaf = False
         self.ended = asyncio.Event()
 
     async def run(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -98,16 +103,21 @@ class _Link:
             far_reader, far_writer = await self._proxy.connect()
             self._writers.append(far_writer)
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._pump(reader, far_writer))
-                group.create_task(self._pump(far_reader, writer))
+                group.create_task(self._pump(reader, far_writer, asked=True))
+                group.create_task(self._pump(far_reader, writer, asked=False))
         except (OSError, BaseExceptionGroup, asyncio.CancelledError):
             self._break_off()
         finally:
             for each in self._writers:
                 each.close()
 
-    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, asked: bool) -> None:
         while data := await reader.read(CHUNK):
+            if asked:
+                self._deaf |= bool(self._proxy.unheard) and self._proxy.unheard in data
+            elif self._deaf:
+                self._proxy.kept_back += 1
+                raise ConnectionResetError("not to be heard, as ordered")
             cut = self._proxy.cut_bytes
             if cut and self._passed + len(data) >= cut:
                 writer.write(data[: cut - self._passed])

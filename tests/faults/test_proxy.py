@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
@@ -72,6 +72,17 @@ async def test_a_black_hole_keeps_the_socket_and_what_it_held_arrives_late() -> 
         assert await is_silent(reader.read(1))
         proxy.heal()
         await hears(reader, b"two")
+
+
+async def test_an_answer_that_must_not_be_heard_is_given_and_kept_back() -> None:
+    async with talking() as (proxy, reader, writer):
+        proxy.unheard = b"two"
+        writer.write(b"one")
+        await hears(reader, b"one")
+        writer.write(b"one and two")
+        with suppress(ConnectionError):
+            assert await reader.read(1) == b""
+        assert proxy.kept_back == 1
 
 
 async def test_a_new_connection_into_a_black_hole_is_accepted_and_left_alone() -> None:

@@ -15,7 +15,7 @@ from artery.bus.kafka_thread import Lane
 from artery.bus.kafka_topics import Topic
 from artery.bus.kafka_transactions import Record, Transactions
 from artery.bus.runs import Run, ranges
-from artery.errors import PositionLost
+from artery.errors import PositionLost, Unavailable
 
 SERVE_S = 0.05
 SOON_S = 0.005
@@ -36,6 +36,10 @@ class Reading:
         """It is not known whether the last letter was written."""
         self._unsaid = False
         """Something was given out that the broker does not know of yet."""
+        self._owed = False
+        """An ack or a loss was to be committed, and it is not known that it was."""
+        self._loss: PositionLost | None = None
+        """A loss that was found, and of which nobody has heard yet."""
         self._proven: Held | None = None
         """Whose first entries are given and committed. Whoever dies of them is not given them as new ones for ever."""
         self._ready: tuple[Held | None, list[int], list[Entry]] = None, [], []
@@ -59,13 +63,15 @@ class Reading:
             self._say(wait=False)
 
     def _last_words(self) -> None:
-        if self._unsaid:
+        if self._unsaid or self._owed:
             self._say()
 
     def _say(self, *, wait: bool = True) -> None:
         """Have the broker keep the group's state."""
         self._unsaid, self.lane.idle_s = False, SERVE_S
+        self._owed = self._owed or wait
         self._member.commit(wait=wait)
+        self._owed = self._owed and not wait
 
     def _given(self, held: Held) -> None:
         """Have the broker keep it soon; at once what was given first."""
@@ -98,16 +104,37 @@ class Reading:
             return None
         if held.log != topic.log:
             self._restart(topic, f"{topic.name} is not the log that {self._group} has read: it begins again")
+        if (lost := self._loss) is not None:
+            self._loss = None
+            raise lost
         if held.coarse:
             self._refine(topic, held)
+        return held
+
+    def _mine_for_sure(self, topic: Topic) -> Held | None:
+        """The same; `Unavailable` while the broker has not said whose it is: what is pending may still be ours."""
+        held = self._mine(topic)
+        if held is None and not self._member.answered:
+            raise Unavailable(f"the broker has not said yet who reads {topic.name} for {self._group}: try again")
         return held
 
     def _restart(self, topic: Topic, why: str) -> None:
         """Begin with what is there, and say so."""
         low, _ = self._old.ends(topic.name)
         self._member.held = Held(topic.log, low)
+        raise self._lose(PositionLost(why, first=topic.after(low)))
+
+    def _lose(self, lost: PositionLost) -> PositionLost:
+        """A loss to be said, once: the next time, if the broker does not hear of it now."""
+        self._loss = lost
         self._say()
-        raise PositionLost(why, first=topic.after(low))
+        self._loss = None
+        return lost
+
+    def untold(self, error: Exception) -> None:
+        """Nobody has heard this."""
+        if isinstance(error, PositionLost):
+            self._loss = error
 
     def _refine(self, topic: Topic, held: Held) -> None:
         """Find out which offsets of runs that were drawn together are entries."""
@@ -193,9 +220,9 @@ class Reading:
         with self._lock:
             held.runs = held.runs if last < low else []
             held.last = low
-        self._say()
         where = f"was trimmed up to {low}" if last < low else f"ends at {end}, it is not the log it was:"
-        raise PositionLost(f"{topic.name} {where} before {self._group} had read past {last}", first=topic.after(low))
+        why = f"{topic.name} {where} before {self._group} had read past {last}"
+        raise self._lose(PositionLost(why, first=topic.after(low)))
 
     def unheard(self, topic: Topic, entries: Sequence[Entry]) -> None:
         """Nobody has heard of these: they come again as new ones, if nothing else was given since."""
@@ -224,13 +251,13 @@ class Reading:
 
     def ack(self, topic: Topic, ids: Sequence[str], asked: Callable[[], None]) -> int:
         """How many were pending. `asked` is called when only the broker's answer is missing."""
-        held = self._mine(topic)
+        held = self._mine_for_sure(topic)
         if held is None:
             return 0
         offsets = topic.offsets(ids)
         with self._lock:
             done = held.ack(offsets)
-        if done:
+        if done or self._owed:  # an ack that failed half way is here, and not with the broker
             asked()
             self._say()
         return done
@@ -248,7 +275,7 @@ class Reading:
 
     def dead_letter(self, topic: Topic, id_: str, letter: Record) -> None:
         """Write the letter and ack its entry in one transaction; nothing if it is not pending in this process."""
-        held = self._mine(topic)
+        held = self._mine_for_sure(topic)
         if held is None:
             return
         with self._lock:

@@ -140,7 +140,7 @@ class KafkaGroups(KafkaStreams):
         """Something of a group, on its thread."""
         topic, reading = await self._reading(stream, group)
         undo: Any = None if unheard is None else lambda result: unheard(topic, reading, result)
-        return await reading.lane.call(lambda: run(topic, reading), unheard=undo)
+        return await reading.lane.call(lambda: run(topic, reading), unheard=undo, untold=reading.untold)
 
     async def read_pending(
         self, stream: str, group: str, consumer: str, after: str = START, limit: int = 100
@@ -211,7 +211,7 @@ class KafkaGroups(KafkaStreams):
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(reading.read_ahead, topic, len(ids))
 
-        return await reading.lane.call(lambda: reading.ack(topic, ids, asked))
+        return await reading.lane.call(lambda: reading.ack(topic, ids, asked), untold=reading.untold)
 
     async def ack_up_to(self, stream: str, group: str, position: str) -> None:
         log, number = place_in(position)
@@ -238,7 +238,9 @@ class KafkaGroups(KafkaStreams):
         dead = await self._made(DEAD)
         [record] = records_of(dead.name, [letter], [now_ms()], 2 * ENTRY_MAX_BYTES)
         topic, reading = await self._reading(stream, group)
-        await reading.lane.call(lambda: reading.dead_letter(topic, entry.id, record), within_s=FIRST_S)
+        await reading.lane.call(
+            lambda: reading.dead_letter(topic, entry.id, record), within_s=FIRST_S, untold=reading.untold
+        )
 
     async def _held(self, topic: Topic, group: str) -> Held | None:
         """A group as it is: as this process knows it, if it has the group, else as the broker does."""

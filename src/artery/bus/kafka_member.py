@@ -53,8 +53,8 @@ class Member:
         self._server = server
         self._topic, self._group = topic, group
         self._consumer: Any = None
-        self._answered = False
-        """The broker has said once whether we have the stream."""
+        self.answered = False
+        """The broker has said whether we have the stream, since we joined or were last away for too long."""
         self.has = False
         """The broker lets this member have the stream."""
         self.held: Held | None = None
@@ -71,20 +71,20 @@ class Member:
         if self._consumer is None:
             settings = _SETTINGS | {"group.id": self._group}
             self._consumer = Consumer(self._server.config(**settings))
-            self._answered = False
+            self.answered = False
             self._consumer.subscribe(
-                [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+                [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._missed
             )
         self._consumer.poll(0)
         deadline = time.monotonic() + JOIN_S
-        while not self._answered and time.monotonic() < deadline:
+        while not self.answered and time.monotonic() < deadline:
             self._consumer.poll(_STEP_S)
         if self.has and self.held is None:
             self.held = self._load()
         return self.held
 
     def _assigned(self, consumer: Any, parts: list[TopicPartition]) -> None:
-        self._answered = True
+        self.answered = True
         if not parts:
             return
         consumer.incremental_assign([TopicPartition(self._topic, 0, 0)])
@@ -96,6 +96,11 @@ class Member:
             self.has, self.held = False, None
             with contextlib.suppress(KafkaException):
                 consumer.incremental_unassign(parts)
+
+    def _missed(self, consumer: Any, parts: list[TopicPartition]) -> None:
+        """The broker has missed us, or we the broker; it is asked anew, and nobody else may have the stream yet."""
+        self.answered = False
+        self._revoked(consumer, parts)
 
     def _load(self) -> Held | None:
         [committed] = self._consumer.committed([TopicPartition(self._topic, 0)], timeout=CALL_S)

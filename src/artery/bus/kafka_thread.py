@@ -23,6 +23,7 @@ class _Job(NamedTuple):
     run: Callable[[], Any]
     future: asyncio.Future[Any]
     unheard: Callable[[Any], None] | None
+    untold: Callable[[Exception], None] | None
     asked: float
 
 
@@ -30,8 +31,9 @@ class Lane:
     """Runs jobs one after the other; when there are none, `idle` every `idle_s`.
 
     A caller waits for `ANSWER_S`, or as long as it says, then is told that the server is silent; a job that nobody
-    waits for any more is not begun. One that was under way is finished, and `unheard` is given its result. Whoever has
-    waited while the server was silent to another is told so with that one, and does not find it out anew.
+    waits for any more is not begun. One that was under way is finished, and `unheard` is given its result, `untold` its
+    error. Whoever has waited while the server was silent to another is told so with that one, and does not find it out
+    anew.
     """
 
     def __init__(self, server: Server, name: str, idle: Callable[[], None] | None = None, idle_s: float = 0.1) -> None:
@@ -58,6 +60,7 @@ class Lane:
         *,
         within_s: float = ANSWER_S,
         unheard: Callable[[T], None] | None = None,
+        untold: Callable[[Exception], None] | None = None,
     ) -> T:
         """The job's result, or what its error means."""
         if self._closed:
@@ -65,7 +68,7 @@ class Lane:
         if self._jobs.qsize() >= JOBS_MAX:
             raise TooMuch(f"{JOBS_MAX} calls wait for {self._server.name} already: send fewer at once")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._jobs.put(_Job(run, future, unheard, time.monotonic()))
+        self._jobs.put(_Job(run, future, unheard, untold, time.monotonic()))
         try:
             async with asyncio.timeout(within_s):
                 return await future
@@ -74,7 +77,7 @@ class Lane:
 
     def later(self, run: Callable[[], Any]) -> None:
         """Have a job done that nobody waits for; from any thread."""
-        self._jobs.put(_Job(run, _NOBODY, None, 0.0))
+        self._jobs.put(_Job(run, _NOBODY, None, None, 0.0))
 
     async def close(self, within_s: float = ANSWER_S) -> None:
         """Finish what waits, then end the thread; one that is stuck in the driver is left behind."""
@@ -146,6 +149,9 @@ class Lane:
         elif error is None and job.unheard is not None:
             unheard = job.unheard
             self.later(lambda: unheard(result))
+        elif error is not None and job.untold is not None:
+            untold, unsaid = job.untold, error
+            self.later(lambda: untold(unsaid))
 
 
 def _settle(ended: asyncio.Future[None]) -> None:

@@ -88,6 +88,8 @@ class RedisGroups(RedisStreams):
         self._known: set[tuple[str, str]] = set()
         self._hands: dict[tuple[str, str, str], _Hand] = {}
         self._scanned: dict[tuple[str, str], str] = {}
+        self._unsaid: dict[tuple[str, str], PositionLost] = {}
+        """Losses that were found, and not said yet."""
 
     async def ensure_group(self, stream: str, group: str, start: str = START) -> None:
         key = self._key(stream)
@@ -106,10 +108,21 @@ class RedisGroups(RedisStreams):
             return reply
         if (key, group) not in self._known:
             raise BadInput(f"{key} has no group {group!r:.60}: call ensure_group first") from None
-        made = (await self._link.calls([("XGROUP", "CREATE", key, group, "0", "MKSTREAM")]))[0]
-        if not str(made).startswith("BUSYGROUP"):  # another consumer may have been quicker
-            self._link.answer(made)
-        raise PositionLost(f"{key} had lost its group {group}: it begins again with what is there")
+        lost = PositionLost(f"{key} had lost its group {group}: it begins again with what is there")
+        with self._to_be_said(key, group, lost):
+            made = (await self._link.calls([("XGROUP", "CREATE", key, group, "0", "MKSTREAM")]))[0]
+            if not str(made).startswith("BUSYGROUP"):  # another consumer may have been quicker
+                self._link.answer(made)
+        raise lost
+
+    @contextmanager
+    def _to_be_said(self, key: str, group: str, lost: PositionLost) -> Iterator[None]:
+        """If what is done in here ends without an answer, the loss is said by the next read."""
+        try:
+            yield
+        except BaseException:
+            self._unsaid[key, group] = lost
+            raise
 
     def _hand(self, stream: str, group: str, consumer: str) -> _Hand:
         known = self._hands.get((stream, group, consumer))
@@ -143,6 +156,8 @@ class RedisGroups(RedisStreams):
         if done and (hand.held or hand.doubt or limit <= 0 or len(done) > ACK_MAX):
             await self.ack(stream, group, done)
             done = ()
+        if lost := self._unsaid.pop((hand.key, group), None):
+            raise lost
         while True:
             entries = await self._unheard(hand, limit) or (await self._give(hand, limit, done) if limit > 0 else [])
             done = ()
@@ -185,18 +200,19 @@ class RedisGroups(RedisStreams):
         last = said["last-delivered-id"]
         try:
             check_group(key, ends, hand.group, last, said["entries-read"])
-        except PositionLost:
-            await self._take_back(hand, entries, last, ends)
+        except PositionLost as lost:
+            with self._to_be_said(key, hand.group, lost):
+                await self._take_back(hand, entries, last, ends)
             raise
         return entries
 
     async def _take_back(self, hand: _Hand, entries: list[Entry], last: str, ends: Ends) -> None:
         """A loss is said before anything that follows it is given out."""
-        hand.held = entries
         ids = [entry.id for entry in entries]
         args = (hand.group, ids[-1] if ids else last, ends.begin, ends.removed, *ids)
-        if self._link.answer(await self._link.run(scripts.TAKE_BACK, (hand.key,), args)):
-            hand.held = []
+        with hand.asking():
+            taken = self._link.answer(await self._link.run(scripts.TAKE_BACK, (hand.key,), args))
+        hand.held = [] if taken else entries
 
     async def _wait(self, hand: _Hand, limit: int, wait_ms: int) -> list[Entry]:
         """What comes within some time; nothing can be lost, as there was nothing a moment ago."""

@@ -32,6 +32,8 @@ class _Turn:
     ready = False
     own = True
     claim_at = 0.0
+    unheard = 0
+    """How often what was left over was asked for in vain: the server may count that as tries, and nobody has tried."""
 
 
 class StreamBusConsumer:
@@ -56,7 +58,8 @@ class StreamBusConsumer:
         self._idle_ms, self._tries_max = idle_ms, tries_max
         self._open: Bus | None = None
         self._done: dict[str, dict[str, None]] = {}
-        self._ahead: dict[str, set[str]] = {}
+        self._tries: dict[str, dict[str, int]] = {}
+        """How often entries were handed out before, where that is known: what was only read counts as no try."""
         self._turns: dict[str, _Turn] = {}
         self._acked_at = 0.0
         self.losses = 0
@@ -168,7 +171,7 @@ class StreamBusConsumer:
         claiming = time.monotonic() >= turn.claim_at
         # What this name left over may come to it late: on Kafka once the broker has missed the process that died.
         if turn.own or claiming:
-            async for entry in self._own(kind):
+            async for entry in self._own(kind, turn):
                 yield entry
             turn.own = False
         if claiming:
@@ -176,9 +179,9 @@ class StreamBusConsumer:
                 yield entry
             turn.claim_at = time.monotonic() + self._idle_ms / 3_000 * random.uniform(0.8, 1.2)
         entries = await self._new(kind, page)
-        ahead = self._ahead[kind] = {entry.id for entry in entries}
+        tries = self._tries[kind] = {entry.id: entry.tries - 1 for entry in entries}
         for entry in entries:
-            ahead.discard(entry.id)
+            tries[entry.id] = entry.tries
             yield entry
 
     async def _pause(self, kind: str, before: int, error: ArteryError) -> None:
@@ -186,17 +189,26 @@ class StreamBusConsumer:
         longest = min(PAUSE_MAX_S, PAUSE_FIRST_S * 2 ** min(before, 10))
         await asyncio.sleep(longest * random.uniform(0.5, 1.0))
 
-    async def _own(self, kind: str) -> AsyncIterator[Entry]:
+    async def _own(self, kind: str, turn: "_Turn") -> AsyncIterator[Entry]:
         """What this consumer left over: one at a time, as each reading counts a try."""
         await self._flush(kind)
-        after = START
-        while page := await self.read_pending(kind, 1, after):
-            [entry] = page
+        after, known = START, self._tries.setdefault(kind, {})
+        while entry := await self._next_own(kind, after, turn):
             after = entry.id
-            if after in self._ahead.get(kind, ()):  # it was read before, behind one that failed, and never handed out
-                entry = msgspec.structs.replace(entry, tries=entry.tries - 1)
+            before = known.get(after)
+            tries = max(1, entry.tries - turn.unheard) if before is None else before + 1
+            turn.unheard = 0
             if after not in self._done.get(kind, {}):
-                yield entry
+                known[after] = tries
+                yield msgspec.structs.replace(entry, tries=tries)
+
+    async def _next_own(self, kind: str, after: str, turn: "_Turn") -> Entry | None:
+        try:
+            page = await self.read_pending(kind, 1, after)
+        except ArteryError:
+            turn.unheard += 1
+            raise
+        return page[0] if page else None
 
     async def _left(self, kind: str) -> AsyncIterator[Entry]:
         """What others have left for too long; one at a time, too."""
@@ -225,11 +237,13 @@ class StreamBusConsumer:
         else:
             return event
         await bury(self._bus, kind, self._group, entry, reason)
+        self._tries.get(kind, {}).pop(entry.id, None)
         return None
 
     async def _handled(self, kind: str, entry: Entry) -> None:
         done = self._done.setdefault(kind, {})
         done[entry.id] = None
+        self._tries.get(kind, {}).pop(entry.id, None)
         # What comes again comes where a process has died. If the next entry is why, this one must not count as in vain.
         again = entry.tries > 1
         if again or len(done) > PAGE or time.monotonic() - self._acked_at >= ACK_EVERY_S:
@@ -264,5 +278,6 @@ class StreamBusConsumer:
         _log.warning("entries were lost before they were read, going on", stream=kind, error=str(lost))
 
     def _forget(self, kind: str, acked: Sequence[str]) -> None:
+        done = self._done.get(kind, {})  # which is empty if this was closed meanwhile
         for id_ in acked:
-            self._done[kind].pop(id_, None)
+            done.pop(id_, None)
