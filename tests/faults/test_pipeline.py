@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
 
@@ -23,6 +24,7 @@ from artery.model.events import Candle, Mark, Trade
 from artery.model.periods import Period
 from artery.pipeline.parts import Key
 from artery.pipeline.rows import candle_of
+from artery.pipeline.service import STATUS
 from artery.providers.sim.listing import BY_COIN
 from artery.wire import history, requests
 from artery.wire.artery_pb2 import DataRequest, HistoryReadyNotification
@@ -202,9 +204,21 @@ def _overlaps(mark: Mark, candle: Candle) -> bool:
     return mark.coin in ("", candle.coin) and mark.from_ms < candle.end_ts and mark.to_ms >= candle.start_ts
 
 
-async def judged(trial: Trial, one: Scene, feed: Child, head: dict[str, str], lake: Lake) -> None:
-    """Every row is in the lake once, every candle is its fold on the bus and in the lake, and none was opened again."""
+async def ended(one: Scene, feed: Child, last: Child) -> None:
+    """The feed ends first, so that no trade can come late for a candle that the pipeline has closed and then left."""
     await feed.stop()
+    head = await one.bus.head("trade")
+
+    async def folded() -> bool:
+        status = msgspec.json.decode(await one.store.get(STATUS) or b"{}")
+        return place(status.get("trade_position", "0")) >= place(head)
+
+    await reaches(folded, START_S)
+    await last.stop()
+
+
+async def judged(trial: Trial, one: Scene, head: dict[str, str], lake: Lake) -> None:
+    """Every row is in the lake once, every candle is its fold on the bus and in the lake, and none was opened again."""
     sent = [entry.fields | {"place": entry.id} for entry in await one.entries("trade")]
     names = {f"{said['coin']}/{said['ts']}/{said['tid']}": said["place"] for said in sent}
     acked = {name for name, at in names.items() if place(at) <= place(head["trade"])}
@@ -256,6 +270,6 @@ async def test_a_pipeline_that_is_killed_and_robbed_of_its_checkpoint_at_every_p
         last = pipeline(one)
         head, lake = await heads(one), Lake(one.folder / "sim")
         await reaches(lambda: stored(lake, head), START_S)
-        await last.stop()
-        await judged(trial, one, feed, head, lake)
+        await ended(one, feed, last)
+        await judged(trial, one, head, lake)
         await outcomes(one, lake, ["finishing", "outcomes"])

@@ -7,7 +7,7 @@ from artery.lake.reads import Lake
 from artery.pipeline.service import STATUS
 from tests.bus.test_sqlite_trouble import mounted
 from tests.faults.processes import Stage
-from tests.faults.test_pipeline import START_S, a_log, heads, judged, pipeline, stored
+from tests.faults.test_pipeline import START_S, a_log, ended, heads, judged, pipeline, stored
 from tests.faults.trial import Trial
 from tests.faults.venue import Scene, reaches, scene
 from tests.pipeline.test_full_lake import fill_up
@@ -39,8 +39,8 @@ async def test_a_full_warehouse_costs_neither_a_row_nor_the_candles(trial: Trial
             ballast.unlink()
             head = await heads(one)
             await reaches(lambda: stored(lake, head), START_S)
-            await child.stop()
-            await judged(trial, one, feed, head, lake)
+            await ended(one, feed, child)
+            await judged(trial, one, head, lake)
 
 
 async def test_a_full_disk_for_checkpoints_is_said_in_a_line_and_costs_no_row(trial: Trial, stage: Stage) -> None:
@@ -59,5 +59,5 @@ async def test_a_full_disk_for_checkpoints_is_said_in_a_line_and_costs_no_row(tr
             child, lake = pipeline(one), Lake(one.folder / "sim")
             head = await heads(one)
             await reaches(lambda: stored(lake, head), START_S)
-            await child.stop()
-            await judged(trial, one, feed, head, lake)
+            await ended(one, feed, child)
+            await judged(trial, one, head, lake)
