@@ -13,6 +13,7 @@ import {
   zoneName,
 } from "../src/state/format";
 import {
+  againWords,
   candleLine,
   connectionLine,
   feedLine,
@@ -112,13 +113,16 @@ describe("words", () => {
     expect(feedLine({ ...feed, ok: false, state: "stale" }).text).toBe("no news from the venue");
   });
 
-  test("a lost connection counts down to the next try", () => {
+  test("a lost connection counts down to the next try, and is said in words that stay the same meanwhile", () => {
     const waiting = { kind: "waiting", tries: 1, untilMs: 5_900 } as const;
-    expect(lostWords(waiting, 3_000)).toBe("Connection lost. Trying again in 3 s");
-    expect(lostWords({ kind: "open" }, 0)).toBe("");
-    expect(lostWords({ kind: "connecting", tries: 0 }, 0)).toBe("");
-    expect(lostWords({ kind: "connecting", tries: 2 }, 0)).toBe("Connection lost. Trying again now");
-    expect(lostWords({ kind: "refused", code: 4503, unauthenticated: true }, 0)).toContain("may not have live data");
+    const trying = { kind: "connecting", tries: 2 } as const;
+    expect([3_000, 4_000].map((nowMs) => againWords(waiting, nowMs))).toEqual(["in 3 s", "in 2 s"]);
+    expect(againWords(trying, 0)).toBe("now");
+    expect([lostWords(waiting), lostWords(trying)]).toEqual(Array(2).fill("Connection lost. Trying again"));
+    for (const state of [{ kind: "open" }, { kind: "connecting", tries: 0 }] as const) {
+      expect([lostWords(state), againWords(state, 0)]).toEqual(["", ""]);
+    }
+    expect(lostWords({ kind: "refused", code: 4503, unauthenticated: true })).toContain("may not have live data");
     expect(connectionLine(waiting).tone).toBe("bad");
   });
 

@@ -72,18 +72,26 @@ export function connectionLine(state: ConnectionState): Line {
   }
 }
 
-/** What the banner says when the connection is not there; empty when it is. */
-export function lostWords(state: ConnectionState, nowMs: number): string {
+const LOST = "Connection lost. Trying again";
+
+/** What the banner says when the connection is not there; empty when it is. Read aloud, so without a countdown. */
+export function lostWords(state: ConnectionState): string {
   switch (state.kind) {
     case "waiting":
-      return `Connection lost. Trying again in ${Math.max(1, Math.ceil((state.untilMs - nowMs) / 1000))} s`;
+      return LOST;
     case "connecting":
-      return state.tries > 0 ? "Connection lost. Trying again now" : "";
+      return state.tries > 0 ? LOST : "";
     case "refused":
       return state.unauthenticated ? "This session may not have live data." : "The server refused this page. Reload it.";
     default:
       return "";
   }
+}
+
+/** When the page tries again: what follows those words, for the eye alone. */
+export function againWords(state: ConnectionState, nowMs: number): string {
+  if (state.kind === "waiting") return `in ${Math.max(1, Math.ceil((state.untilMs - nowMs) / 1000))} s`;
+  return state.kind === "connecting" && state.tries > 0 ? "now" : "";
 }
 
 /** What is said of a market that the server gives no live data of; empty for a trouble that passes by itself. */

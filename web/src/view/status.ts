@@ -3,7 +3,7 @@
 import type { ConnectionState } from "../client";
 import { type Gap } from "../state/gaps";
 import { timeOfDay, zoneName } from "../state/format";
-import { connectionLine, gapWords, type Line, lostWords, summary } from "../state/words";
+import { againWords, connectionLine, gapWords, type Line, lostWords, summary } from "../state/words";
 import { byId, make, setText } from "./dom";
 
 export class StatusView {
@@ -27,10 +27,11 @@ export class StatusView {
     const line = connectionLine(state);
     this.#pill.dataset["tone"] = line.tone;
     setText(this.#pill.lastElementChild as Element, line.text);
-    const words = lostWords(state, nowMs);
+    const words = lostWords(state);
     this.#banner.hidden = words === "";
     this.#app.toggleAttribute("data-lost", words !== "");
     setText(byId("banner-text"), words);
+    setText(byId("banner-again"), againWords(state, nowMs));
     byId("banner-now").hidden = state.kind !== "waiting";
   }
 
