@@ -120,6 +120,7 @@ async def beside_peer(name: str, bus: Bus, peer: Peer) -> list[Row]:
     ):
         us, them = await interleaved(one, other)
         rows.append(row(f"bus.{what}.{name}", BATCH / us, "events/s", goal, peer.name, round(BATCH / them)))
+    await ours.end()
     return rows
 
 
@@ -129,6 +130,8 @@ async def flat(name: str, figure: str, small: Ours, large: Ours) -> list[Row]:
     for what, one, other in (("append", small.append, large.append), ("read", small.read, large.read)):
         little, much = await interleaved(one, other, TURNS, 1)
         rows.append(row(f"bus.{figure}.{what}.{name}", much / little, "times", FLAT))
+    await small.end()
+    await large.end()
     return rows
 
 
