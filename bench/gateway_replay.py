@@ -13,7 +13,8 @@ CONNECTIONS = 200
 TRADES = 180_000
 """Trades of one market in the past: about what one replay may carry."""
 MARKETS = 3
-LIVE_PER_S, PACE_S = 1_000, 6.0
+LIVE_PER_S, PACE_S = 1_000, 4.0
+ROUNDS = 5
 
 
 async def measure(parts: Parts) -> list[Row]:
@@ -21,14 +22,16 @@ async def measure(parts: Parts) -> list[Row]:
     target = await parts.ours("replay", past=TRADES, past_markets=MARKETS)
     ours = parts.written("live", [request("subscribe", trades_of(range(6)))])
     async with parts.clients(target, CONNECTIONS, ours) as live:
-        quiet_us = await p99_us(target, live)
         rates: list[float] = []
         numbers = count()
-        busy_us = await p99_us(target, live, lambda: replayed(parts, target, next(numbers), rates))
+        quiet_us, busy_us = [], []
+        for _ in range(ROUNDS):
+            quiet_us.append(await p99_us(target, live))
+            busy_us.append(await p99_us(target, live, lambda: replayed(parts, target, next(numbers), rates)))
     await target.server.end()
     return [
         row("gateway.replay_per_s", statistics.median(rates), "events/s", ">= 200000"),
-        row("gateway.replay_live_p99", busy_us / quiet_us, "times", "< 2"),
+        row("gateway.replay_live_p99", statistics.median(busy_us) / statistics.median(quiet_us), "times", "< 2"),
     ]
 
 

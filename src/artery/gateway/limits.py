@@ -29,6 +29,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     held_bytes: int = 64 * 1024 * 1024
     replays: int = 8
     replay_pause_bytes: int = 256 * 1024
+    replay_bytes_per_s: float = 128 * 1024 * 1024
     recheck_s: float = 1.0
     recheck_all_s: float = 30.0
 

@@ -1,6 +1,7 @@
 """Going back in time for one client: the past from the lake and the bus, then what came meanwhile, then live."""
 
 import asyncio
+import time
 from collections import deque
 
 from artery.errors import ArteryError, BadInput, TooMuch
@@ -10,6 +11,7 @@ from artery.gateway.hub import Hub
 from artery.gateway.keys import wall_ms
 from artery.gateway.limits import Limits
 from artery.gateway.marks import Marks, Outage
+from artery.gateway.pace import Pace
 from artery.gateway.past import Past
 from artery.gateway.room import Room
 from artery.gateway.session import Watch
@@ -53,6 +55,7 @@ class Replay:
         # Snapshots have no past: they are live from the start.
         self._held: dict[str, deque[Frame]] = {name: deque() for name in self.types if name not in _SNAPSHOTS}
         self._room = connection.room()
+        self._pace = Pace(limits.replay_bytes_per_s)
         self._held_bytes = self._sent_bytes = 0
         self._overflow: set[str] = set()
         self._sent: dict[str, Position] = {}
@@ -151,7 +154,7 @@ class Replay:
             self._send([Frame(self.channel, series, "", stretch.wire)])
 
     async def _write(self, series: str, part: Part) -> None:
-        """Send some of the past, as fast as the client reads and within the bound of one replay."""
+        """Send some of the past, as fast as the client reads and within the bounds of one replay."""
         stretch, low = part.stretch, part.low
         while low < part.high:
             left = self._limits.replay_bytes - self._sent_bytes
@@ -167,7 +170,8 @@ class Replay:
             self._sent[series] = last if last.epoch else Position(0, 0, int(stretch.moments[high - 1]))
             metrics.REPLAYED.inc(high - low)
             low = high
-            await asyncio.sleep(0)  # one piece a turn: live sessions come in between
+            # One piece a turn, and turns without one: live sessions come in between.
+            await asyncio.sleep(self._pace.wait_s(len(wire), time.monotonic()))
 
     async def _hand_over(self, series: str) -> None:
         """Pass on what was held of a series; what comes from now on goes straight through."""

@@ -4,11 +4,11 @@ import asyncio
 import contextlib
 import secrets
 import socket
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast
 
+import pyarrow as pa
 import uvicorn
 
 from artery.bus.base import Bus
@@ -44,8 +44,6 @@ from artery.telemetry import logger
 
 _CATALOG_S = 2.0
 _STOP_S = 3
-_TURN_S = 0.001
-"""How long a thread that reads the lake may keep the loop waiting; Python's own 5 ms are felt by clients."""
 _BURST_S = 4.0
 CROWD_S = 20.0
 """A key's clients may all come back at once, after a restart or a cut."""
@@ -132,7 +130,7 @@ class Gateway:
 
     async def run(self, listener: socket.socket, ready: Callable[[int], None]) -> None:
         """Serve on a bound socket until cancelled."""
-        sys.setswitchinterval(_TURN_S)
+        pa.set_cpu_count(1)  # the past is read beside what is live, which needs a processor of its own
         async with self._pubsub.subscribe() as subscription:
             await self._refresh(subscription)
             positions = await self._tails.start()
