@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager
 from statistics import median
 from typing import Any, TypeVar
 
+from artery.app.heap import settle
 from artery.bus.base import START, place
 from artery.bus.open import open_bus
 from artery.pipeline.running import Running
@@ -76,6 +77,7 @@ class CatchUp:
             self._head = await fill(bus, self._trades, self._markets, self._per_s)
             running = kind(self.settings, spark, bus, store, 1)
             await running.start()
+            settle()  # as every service does
             yield running
         finally:
             if running is not None:

@@ -153,9 +153,9 @@ class CandleBook:
         return {*self._held, *self._shown}
 
     def state(self, keys: Iterable[Key] | None = None) -> State:
-        """A copy of all that is known; of candles, only of these."""
+        """All that is known; of candles, only of these. It is to be written at once: it changes with the book."""
         wanted = self.keys() if keys is None else keys
-        held = [(key, msgspec.structs.replace(one)) for key in wanted if (one := self._held.get(key))]
+        held = [(key, one) for key in wanted if (one := self._held.get(key))]
         shown = [(key, seen) for key in wanted if (seen := self._shown.get(key))]
         return State(
             held,
@@ -241,7 +241,8 @@ class CandleBook:
         self.changed.add(key)
 
     def _close(self) -> None:
-        for key in [key for key in self._open if _end(key) <= self._clocks.get(key[0], 0)]:
+        clocks = self._clocks
+        for key in [key for key in self._open if key[3] + key[2] * 1_000 <= clocks.get(key[0], 0)]:
             self._held[key].closed = True
             self._open.discard(key)
             self._touch(key)
@@ -291,17 +292,17 @@ class CandleBook:
         last = self._lasts[provider, period_s] = max(forgotten, self._floor_ms) - 1_000 * period_s
         return last
 
-    def _due(self) -> list[Key]:
+    def _due(self) -> set[Key]:
         """Changed candles whose time to be shown has come: open ones of long periods wait for theirs, and while the
         book is behind, all that are open do."""
-        return [key for key in self._dirty if not self._waits(key)]
+        due = self._dirty - self._open
+        if not self._behind:
+            due.update(key for key in self._dirty & self._open if not self._waits(key))
+        return due
 
     def _waits(self, key: Key) -> bool:
-        held, shown = self._held.get(key), self._shown.get(key)
-        if held is None or held.closed:
-            return False
-        if self._behind:
-            return True
+        """Whether an open candle was shown not long ago."""
+        shown = self._shown.get(key)
         if shown is None or key[2] <= _MINUTE_S:
             return False
         return self._now_ms - shown.event_ts < self._slow_ms

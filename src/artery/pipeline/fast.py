@@ -24,7 +24,9 @@ from artery.pipeline.shelf import Shelf
 from artery.store.base import Store
 from artery.telemetry import logger
 
-SAVE_S = 5.0
+SAVE_S, SAVE_MAX_S = 5.0, 30.0
+_SAVE_SHARE = 50
+"""A save that takes long is made the more seldom, so that saving takes no more than this part of the time."""
 WRITER = "pipeline"
 _log = logger("pipeline")
 
@@ -62,7 +64,7 @@ class FastQuery:
         self._bus = bus
         self._shelf = Shelf(store, log, epoch)
         self._calls = calls
-        self._saved_at = time.monotonic()
+        self._save_at = time.monotonic() + SAVE_S
         self._lock = threading.Lock()
         self._now_ms = Onward(book.shown_ms(), clock, monotonic)
         self._whole = True
@@ -74,7 +76,7 @@ class FastQuery:
             with self.progress.phase("book"):
                 batch, end = batch_of(table)
             self._take(batch, end)
-            if batch.venue or began - self._saved_at >= SAVE_S:
+            if batch.venue or began >= self._save_at:
                 self._save()
 
     def _take(self, batch: Batch, end: Offsets) -> None:
@@ -143,9 +145,11 @@ class FastQuery:
         )
 
     def _save(self) -> None:
+        began = time.monotonic()
         with self.progress.phase("save"):
             self.state_bytes = self._shelf.save(self._calls, self.progress.positions, self.candle_position, self._book)
-        self._saved_at = time.monotonic()
+        ended = time.monotonic()
+        self._save_at = ended + min(SAVE_MAX_S, max(SAVE_S, _SAVE_SHARE * (ended - began)))
         crash.point("pipeline.saved")
 
 
