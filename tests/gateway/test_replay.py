@@ -1,6 +1,8 @@
 """A client that comes back with `since` gets what it missed, then live, without a hole or a repeat."""
 
 import asyncio
+import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +143,19 @@ async def test_a_replay_that_is_too_long_ends_in_a_gap_and_goes_on_live(tmp_path
             assert 200 <= len(heard) < 400
             await put(running, 501, 501)
             assert (await hear(socket))["data"]["seq"] == "501"
+
+
+async def test_a_replay_goes_no_faster_than_its_pace(tmp_path: Path) -> None:
+    async with started(tmp_path, Limits(replay_bytes_per_s=200_000, replay_pause_bytes=8_000)) as running:
+        await put(running, 1, 500)
+        async with running.connect() as socket:
+            began = time.monotonic()
+            await back(socket, {"ms": 0})
+            size_bytes = 0
+            while (heard := await hear(socket))["type"] != "replay_complete":
+                size_bytes += len(json.dumps(heard, separators=(",", ":")))
+    assert size_bytes > 100_000
+    assert time.monotonic() - began > size_bytes / 200_000 - 0.1  # what comes sooner than a timer is not waited for
 
 
 async def test_leaving_or_going_away_ends_a_replay(running: Running) -> None:

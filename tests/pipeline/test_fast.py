@@ -4,7 +4,7 @@ import pytest
 
 from artery.errors import Fenced
 from artery.pipeline import shelf
-from artery.pipeline.fast import WRITER, Onward
+from artery.pipeline.fast import SAVE_MAX_S, SAVE_S, WRITER, Onward, save_pause_s
 from tests.pipeline.conftest import House, Log
 from tests.pipeline.whole import BASE, DAY, Whole, newest, scenario, values, wanted
 
@@ -50,3 +50,9 @@ def test_time_goes_on_where_it_was_when_the_clock_is_set_back_and_follows_it_whe
     later = Onward(now_ms(), lambda: 1_000.0, lambda: passed[0])
     passed[0] = 9.0
     assert later() == 4_601_000
+
+
+def test_a_book_that_takes_long_to_save_is_saved_more_seldom_within_a_bound() -> None:
+    assert save_pause_s(0.0) == save_pause_s(0.1) == SAVE_S
+    assert save_pause_s(0.2) == 10.0
+    assert save_pause_s(60.0) == SAVE_MAX_S

@@ -26,7 +26,6 @@ from artery.telemetry import logger
 
 SAVE_S, SAVE_MAX_S = 5.0, 30.0
 _SAVE_SHARE = 50
-"""A save that takes long is made the more seldom, so that saving takes no more than this part of the time."""
 WRITER = "pipeline"
 _log = logger("pipeline")
 
@@ -149,8 +148,14 @@ class FastQuery:
         with self.progress.phase("save"):
             self.state_bytes = self._shelf.save(self._calls, self.progress.positions, self.candle_position, self._book)
         ended = time.monotonic()
-        self._save_at = ended + min(SAVE_MAX_S, max(SAVE_S, _SAVE_SHARE * (ended - began)))
+        self._save_at = ended + save_pause_s(ended - began)
         crash.point("pipeline.saved")
+
+
+def save_pause_s(took_s: float) -> float:
+    """How long not to save after a save that took so long: saving a large book takes a fiftieth of the time at most, as
+    long as no more than half a minute has to be folded again after a crash."""
+    return min(SAVE_MAX_S, max(SAVE_S, _SAVE_SHARE * took_s))
 
 
 class Onward:
